@@ -1,0 +1,85 @@
+"""Errors and warnings of Headstart.
+
+Every error states what must hold, what was found and what to do. Mistakes of the caller are ``ValueError`` or
+``TypeError`` subclasses, so that code which never heard of Headstart still catches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class HeadstartError(Exception):
+    """Base of every error that Headstart raises on purpose."""
+
+
+class InvalidInput(HeadstartError, ValueError):
+    """A value given by the caller does not fit what is asked for."""
+
+
+class SpaceError(InvalidInput):
+    """A search space is badly declared, or a pipeline does not belong to it."""
+
+
+class UnknownName(InvalidInput, KeyError):
+    """A name was looked up that nothing is registered under."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0])
+
+
+class MissingDependency(HeadstartError, ImportError):
+    """An optional package is needed for what was asked."""
+
+
+class NeedsTable(HeadstartError):
+    """A method needs the raw table of a task, and the task has none."""
+
+
+class UnknownPipeline(HeadstartError, LookupError):
+    """A method that knows only a fixed set of pipelines was given another one."""
+
+
+class Exhausted(HeadstartError):
+    """An optimizer has nothing left to propose."""
+
+
+class NumericalError(HeadstartError, ArithmeticError):
+    """A computation could not be carried out to a finite result."""
+
+
+class StoreError(HeadstartError):
+    """A store cannot be opened, read or written."""
+
+
+class StoreVersionError(StoreError):
+    """A store was written by a version of Headstart that this one cannot read."""
+
+
+class StudyExists(StoreError, ValueError):
+    """A study of that name is in the store already."""
+
+
+class StudyLocked(StoreError):
+    """Another process is running the study."""
+
+
+class HeadstartWarning(UserWarning):
+    """Base of every warning that Headstart gives."""
+
+
+class SandboxWarning(HeadstartWarning):
+    """This system cannot keep one of the sandbox's limits."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """End of an error message: the names that exist, the likeliest one first.
+
+    >>> suggestion("forrest", ["gp", "forest"])
+    "did you mean 'forest'? Known: forest, gp"
+    """
+    names = sorted(known)
+    close = get_close_matches(str(name), names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Known: {', '.join(names) if names else 'none'}"
