@@ -1,0 +1,138 @@
+"""`Algorithm` and `Stage`: what a search space is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headstart.errors import SpaceError, suggestion
+from headstart.space.parameters import Categorical, Parameter, parameter_from_dict, parameter_to_dict
+from headstart.space.pipeline import Value
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One way to do a stage.
+
+    Parameters
+    ----------
+    name
+        Unique within its stage.
+    path
+        Where its class is: ``"module:attribute"``, imported only when a pipeline is built. ``None`` does nothing
+        (a stage that may be left out has such an algorithm, usually named ``none``).
+    params
+        Hyper-parameters to search, parents of conditions before their children.
+    fixed
+        Settings that are not searched.
+    """
+
+    name: str
+    path: str | None = None
+    params: tuple[Parameter, ...] = ()
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", tuple(self.params))
+        if not self.name:
+            raise SpaceError("an algorithm needs a name")
+        if self.path is not None and self.path.count(":") != 1:
+            raise SpaceError(f"algorithm {self.name!r}: path must read 'module:attribute', got {self.path!r}")
+        seen: dict[str, Parameter] = {}
+        for parameter in self.params:
+            if parameter.name in seen or parameter.name in self.fixed:
+                raise SpaceError(f"algorithm {self.name!r} has two settings named {parameter.name!r}")
+            for parent, values in parameter.when.items():
+                if not isinstance(seen.get(parent), Categorical):
+                    raise SpaceError(
+                        f"algorithm {self.name!r}: {parameter.name!r} depends on {parent!r}, which must be a "
+                        f"categorical parameter declared before it"
+                    )
+                if not all(seen[parent].contains(value) for value in values):
+                    raise SpaceError(
+                        f"algorithm {self.name!r}: {parameter.name!r} depends on {parent!r} being one of {values!r}, "
+                        f"which are not all choices of it"
+                    )
+            seen[parameter.name] = parameter
+
+    def param(self, name: str) -> Parameter:
+        for parameter in self.params:
+            if parameter.name == name:
+                return parameter
+        raise SpaceError(
+            f"algorithm {self.name!r} has no parameter {name!r}; {suggestion(name, [p.name for p in self.params])}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"name": self.name}
+        if self.path is not None:
+            content["path"] = self.path
+        if self.params:
+            content["params"] = [parameter_to_dict(p) for p in self.params]
+        if self.fixed:
+            content["fixed"] = dict(self.fixed)
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Algorithm:
+        params = tuple(parameter_from_dict(p) for p in content.get("params", ()))
+        return cls(content["name"], content.get("path"), params, content.get("fixed", {}))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of the pipeline, or an option of its fit, with the algorithms to choose from.
+
+    Parameters
+    ----------
+    kind
+        ``"step"`` is a part of the pipeline; ``"fit_option"`` changes how the last step is fitted (such as class
+        weighting) and is no step of its own.
+    """
+
+    name: str
+    algorithms: tuple[Algorithm, ...]
+    kind: Literal["step", "fit_option"] = "step"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "algorithms", tuple(self.algorithms))
+        if not self.name or "." in self.name:
+            raise SpaceError(f"a stage needs a name without a dot, got {self.name!r}")
+        names = self.names
+        if not names:
+            raise SpaceError(f"stage {self.name!r} needs at least one algorithm")
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise SpaceError(f"stage {self.name!r} has two algorithms named {twice[0]!r}")
+        if self.kind not in ("step", "fit_option"):
+            raise SpaceError(f"stage {self.name!r}: kind must be 'step' or 'fit_option', got {self.kind!r}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.algorithms)
+
+    def position(self, algorithm: str) -> int:
+        try:
+            return self.names.index(algorithm)
+        except ValueError:
+            raise SpaceError(
+                f"stage {self.name!r} has no algorithm {algorithm!r}; {suggestion(algorithm, self.names)}"
+            ) from None
+
+    def positions(self, given: str | Sequence[str] | None) -> list[int]:
+        """Positions of the named algorithms, of all for ``None``."""
+        if given is None:
+            return list(range(len(self.algorithms)))
+        names = [given] if isinstance(given, str) else list(given)
+        if not names:
+            raise SpaceError(f"stage {self.name!r} must keep at least one algorithm; {suggestion('', self.names)}")
+        return sorted({self.position(name) for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "kind": self.kind, "algorithms": [a.to_dict() for a in self.algorithms]}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Stage:
+        algorithms = tuple(Algorithm.from_dict(a) for a in content["algorithms"])
+        return cls(content["name"], algorithms, content.get("kind", "step"))
