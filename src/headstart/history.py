@@ -1,0 +1,119 @@
+"""`History`: everything tried so far on a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.space.encoded import Encoded
+from headstart.trials import Proposal, Trial
+
+if TYPE_CHECKING:
+    from headstart.space.candidates import Candidates
+
+Array = NDArray[np.float64]
+Scalarize = Callable[[Trial], float]
+
+
+class History:
+    """Trials in the order they were told, and proposals that are still under way.
+
+    Parameters
+    ----------
+    candidates
+        Of the task; they encode the pipelines.
+    scalarize
+        From a trial that is ok to the number that surrogates learn; its loss when omitted. Constraint penalties,
+        costs and Lagrangians go here.
+    """
+
+    def __init__(self, candidates: Candidates, scalarize: Scalarize | None = None) -> None:
+        self.candidates = candidates
+        self.scalarize = scalarize
+        self.trials: list[Trial] = []
+        self.pending: dict[int, Proposal] = {}
+        self._encoded: Encoded | None = None
+
+    def propose(self, proposal: Proposal) -> None:
+        """A proposal is under way."""
+        self.pending[proposal.number] = proposal
+
+    def add(self, trial: Trial) -> None:
+        """A trial is finished; its proposal is no longer pending."""
+        self.pending.pop(trial.number, None)
+        self.trials.append(trial)
+
+    @property
+    def encoded(self) -> Encoded:
+        """Pipelines of all trials, in order; only those added since the last look are encoded."""
+        known = 0 if self._encoded is None else len(self._encoded)
+        if self._encoded is None or known < len(self.trials):
+            new = self.candidates.encode([t.pipeline for t in self.trials[known:]])
+            self._encoded = new if self._encoded is None else Encoded.concatenate([self._encoded, new])
+        return self._encoded
+
+    def where(self, keep: Callable[[Trial], bool], scalarize: Scalarize | None = None) -> History:
+        """A view of the trials for which `keep` holds, with targets of its own where `scalarize` is given."""
+        rows = [i for i, trial in enumerate(self.trials) if keep(trial)]
+        view = History(self.candidates, scalarize or self.scalarize)
+        view.trials = [self.trials[i] for i in rows]
+        view.pending = self.pending
+        view._encoded = self.encoded.take(rows) if rows else None
+        return view
+
+    def full(self) -> History:
+        """The trials at full fidelity only, which is what surrogates see unless they say otherwise."""
+        if all(t.proposal.fidelity.is_full for t in self.trials):
+            return self
+        return self.where(lambda t: t.proposal.fidelity.is_full)
+
+    def targets(self) -> Array:
+        """What a surrogate learns, one number per trial, to be minimised; the one place where failures get a value.
+
+        Returns
+        -------
+        (n,) array; a trial that is not ok counts as much as the worst that is. Without any that is ok all are 0, for
+        then there is nothing to tell them apart.
+        """
+        ok = np.array([t.outcome.ok for t in self.trials], dtype=bool)
+        targets = np.zeros(len(self.trials))
+        for i in np.flatnonzero(ok):
+            trial = self.trials[i]
+            targets[i] = trial.outcome.loss if self.scalarize is None else self.scalarize(trial)
+        if ok.any():
+            targets[~ok] = targets[ok].max()
+        return targets
+
+    def with_pending(self) -> tuple[Encoded, Array]:
+        """Pipelines and targets with the pending proposals added at the median target (the constant liar).
+
+        A surrogate fitted to them holds the places under way for neither good nor bad, but knows them, so several
+        asks in a row spread out.
+        """
+        targets = self.targets()
+        if not self.pending:
+            return self.encoded, targets
+        waiting = self.candidates.encode([p.pipeline for p in self.pending.values()])
+        lie = float(np.median(targets)) if len(targets) else 0.0
+        encoded = Encoded.concatenate([self.encoded, waiting])
+        return encoded, np.concatenate([targets, np.full(len(waiting), lie)])
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial with the lowest loss among those at full fidelity (the earliest of equals); ``None`` without one."""
+        found = [t for t in self.trials if t.outcome.ok and t.proposal.fidelity.is_full]
+        return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.trials)
+
+    def __repr__(self) -> str:
+        best = self.best
+        found = f"best {best.outcome.loss:.6g}" if best is not None else "none ok at full fidelity"
+        return f"History of {len(self)} trials, {len(self.pending)} pending, {found}"

@@ -1,0 +1,92 @@
+"""Parts by name: surrogates, optimizers, acquisitions, extractors.
+
+Nothing is imported before it is used. A plug-in registers its own in its package's metadata::
+
+    [project.entry-points."headstart.surrogates"]
+    my_surrogate = "my_package.my_module:MySurrogate"
+
+and `create("surrogate", "my_surrogate")` finds it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Literal
+
+from headstart.errors import MissingDependency, UnknownName, suggestion
+
+Kind = Literal["surrogate", "optimizer", "acquisition", "metafeatures"]
+
+_OWN: dict[str, dict[str, str]] = {
+    "surrogate": {
+        "forest": "headstart.surrogates.forest:ForestSurrogate",
+        "gp": "headstart.surrogates.gp:GPSurrogate",
+    },
+    "optimizer": {
+        "bayes": "headstart.optimizers.bayes:Bayes",
+        "portfolio": "headstart.optimizers.portfolio:Portfolio",
+        "random": "headstart.optimizers.random:RandomSearch",
+    },
+    "acquisition": {
+        "greedy": "headstart.surrogates.acquisition:Greedy",
+        "log_ei": "headstart.surrogates.acquisition:LogEI",
+    },
+    "metafeatures": {},
+}
+_added: dict[str, dict[str, Any]] = {kind: {} for kind in _OWN}
+
+
+@cache
+def _plugins(kind: str) -> dict[str, str]:
+    group = f"headstart.{kind}" if kind == "metafeatures" else f"headstart.{kind}s"
+    return {point.name: point.value for point in entry_points(group=group)}
+
+
+def _known(kind: str) -> dict[str, Any]:
+    if kind not in _OWN:
+        raise UnknownName(f"no kind of part is named {kind!r}; {suggestion(kind, _OWN)}")
+    return {**_plugins(kind), **_OWN[kind], **_added[kind]}  # a plug-in cannot take the place of a part of ours
+
+
+def register(kind: Kind, name: str, maker: Any) -> None:
+    """Make a part known by name in this process: a class, a function that makes one, or its ``"module:attribute"``."""
+    if name in _known(kind):
+        raise UnknownName(f"{kind} {name!r} is registered already; choose another name")
+    _added[kind][name] = maker
+
+
+def names(kind: Kind) -> list[str]:
+    """What is registered, sorted."""
+    return sorted(_known(kind))
+
+
+def find(kind: Kind, name: str) -> Any:
+    """The class or function registered under a name, imported now."""
+    known = _known(kind)
+    if name not in known:
+        raise UnknownName(f"no {kind} is named {name!r}; {suggestion(name, known)}")
+    maker = known[name]
+    if isinstance(maker, str):
+        module, _, attribute = maker.partition(":")
+        try:
+            maker = getattr(importlib.import_module(module), attribute)
+        except ImportError as error:
+            raise MissingDependency(f"{kind} {name!r} cannot be loaded: {error}") from error
+    return maker
+
+
+def create(kind: Kind, part: Any, **settings: Any) -> Any:
+    """A part by its name and settings; one that is made already is returned as it is."""
+    if not isinstance(part, str):
+        if settings:
+            raise TypeError(
+                f"settings {sorted(settings)} go with the name of a {kind}, not with one that is made already"
+            )
+        return part
+    maker = find(kind, part)
+    try:
+        return maker(**settings)
+    except TypeError as error:
+        raise TypeError(f"{kind} {part!r} cannot be made with {settings!r}: {error}") from error

@@ -1,0 +1,45 @@
+"""`GPSurrogate`: a Gaussian process over encoded pipelines."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from headstart.history import History
+from headstart.numerics.gaussian_process import GaussianProcess
+from headstart.numerics.kernels import KernelName
+from headstart.space.encoded import Encoded
+from headstart.surrogates.base import Prediction, Surrogate
+
+
+class GPSurrogate(Surrogate):
+    """Exact Gaussian process on the values and one-hot choices of a pipeline.
+
+    Proposals under way are added at their predicted mean (the Kriging believer), which leaves the mean as it is and
+    takes the uncertainty away around them.
+
+    Parameters
+    ----------
+    kernel
+        ``"matern52"``, ``"squared_exponential"`` or ``"linear"``.
+    ard
+        A length scale for each column instead of one for all.
+    n_starts
+        Searches for the hyper-parameters of the kernel.
+    """
+
+    def __init__(self, kernel: KernelName = "matern52", ard: bool = True, n_starts: int = 1) -> None:
+        self.kernel: KernelName = kernel
+        self.ard = ard
+        self.n_starts = n_starts
+
+    def fit(self, history: History) -> Self:
+        process = GaussianProcess(kernel=self.kernel, ard=self.ard, n_starts=self.n_starts)
+        process.fit(history.encoded.features(), history.targets())
+        if history.pending:
+            waiting = history.candidates.encode([p.pipeline for p in history.pending.values()]).features()
+            process = process.add(waiting, process.posterior(waiting)[0])
+        self._process = process
+        return self
+
+    def predict(self, encoded: Encoded) -> Prediction:
+        return Prediction(*self._process.posterior(encoded.features()))

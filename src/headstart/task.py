@@ -1,0 +1,76 @@
+"""`Task`: what a method may know of the problem at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.space.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from headstart.space.candidates import Candidates
+    from headstart.space.space import PipelineSpace
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A measured value that must not be above a bound, such as seconds per prediction or a false-positive rate."""
+
+    name: str
+    upper: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method may know of the problem at hand.
+
+    Parameters
+    ----------
+    candidates
+        Where pipelines may come from: a `PipelineSpace` (live) or a `Pool` (replay).
+    key
+        Names the problem in a store: equal for the same table, target, metric, splits and space. A run can be
+        resumed only under the same key.
+    metric
+        What the loss is made of; for people.
+    dataset
+        The table, where there is one. A method that needs it raises `NeedsTable` from its ``start`` otherwise.
+    metafeatures
+        Vectors that describe the dataset, by the name of their extractor.
+    constraints
+        Bounds that a good pipeline keeps.
+    initial
+        Pipelines to try before anything else, whatever the optimizer.
+    """
+
+    candidates: Candidates
+    key: str = "task"
+    metric: str = "loss"
+    dataset: Any | None = None
+    metafeatures: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
+    initial: tuple[Pipeline, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "initial", tuple(self.initial))
+        object.__setattr__(self, "constraints", tuple(self.constraints))
+        if self.initial:
+            self.candidates.encode(self.initial)  # raises for one that is not a candidate
+
+    @property
+    def space(self) -> PipelineSpace:
+        return self.candidates.space
+
+    def describe(self) -> dict[str, Any]:
+        """What a store keeps of it: JSON."""
+        space = self.space.to_dict()
+        return {
+            "metric": self.metric,
+            "space": space,
+            "constraints": {c.name: c.upper for c in self.constraints},
+            "metafeatures": {name: np.asarray(v, dtype=float).tolist() for name, v in self.metafeatures.items()},
+        }
