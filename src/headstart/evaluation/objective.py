@@ -1,0 +1,93 @@
+"""`Objective`: from a pipeline to an `Outcome`; `FunctionObjective` makes one of a plain function."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from headstart.space.pipeline import Pipeline
+from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """Evaluates a pipeline. Never raises for a pipeline's own failure: that is an outcome too.
+
+    It must be safe to call from several threads at once, and it may have a ``close()`` that frees what it holds and
+    ends calls under way.
+    """
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        """Evaluate `pipeline` within `limits`, everything random drawn from `seed`."""
+        ...
+
+
+def outcome_of(call: Callable[[], Any], fidelity: Fidelity = FULL) -> Outcome:
+    """Run `call` and turn whatever comes of it into an `Outcome`.
+
+    A number is a loss, an `Outcome` is taken as it is (with the time, where it has none), an exception becomes
+    ``memory`` or ``crashed``, anything else ``invalid``.
+    """
+    started = time.perf_counter()
+    try:
+        result = call()
+    except MemoryError as error:
+        outcome = Outcome.failed(Status.MEMORY, f"out of memory: {error or 'MemoryError'}", fidelity=fidelity)
+    except Exception as error:
+        outcome = Outcome.failed(Status.CRASHED, describe(error), fidelity=fidelity)
+    else:
+        if isinstance(result, Outcome):
+            outcome = result
+        else:
+            try:
+                outcome = Outcome.of(float(result), fidelity=fidelity)
+            except (TypeError, ValueError):
+                message = f"an objective must return a number or an Outcome, got {type(result).__name__}"
+                outcome = Outcome.failed(Status.INVALID, message, fidelity=fidelity)
+    if not outcome.seconds:
+        outcome = replace(outcome, seconds=time.perf_counter() - started)
+    return outcome
+
+
+def describe(error: BaseException, frames: int = 4) -> str:
+    """An exception in a few lines: its type and message, then where it came from, innermost last."""
+    message = str(error).strip()
+    lines = [f"{type(error).__name__}: {message}" if message else type(error).__name__]
+    for frame in traceback.extract_tb(error.__traceback__)[-frames:]:
+        lines.append(f"  at {frame.name} ({frame.filename.rsplit('/', 1)[-1]}:{frame.lineno})")
+    return "\n".join(lines)
+
+
+class FunctionObjective:
+    """An objective made of ``function(pipeline) -> loss``, run in this process.
+
+    It cannot be stopped when a limit is passed; wrap it in a `headstart.evaluation.sandbox.Sandbox` for that.
+
+    Parameters
+    ----------
+    function
+        Gets the pipeline and, where its signature has the names, `seed` and `fidelity`. Returns a loss to be
+        minimised or an `Outcome`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        import inspect
+
+        if not callable(function):
+            raise TypeError(f"function must be callable, got {type(function).__name__}")
+        try:
+            names = inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            names = {}  # type: ignore[assignment]
+        self.function = function
+        self._extras = [name for name in ("seed", "fidelity") if name in names]
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        extras = {"seed": seed, "fidelity": fidelity}
+        return outcome_of(lambda: self.function(pipeline, **{n: extras[n] for n in self._extras}), fidelity)
+
+    def __repr__(self) -> str:
+        return f"FunctionObjective({getattr(self.function, '__qualname__', self.function)!s})"

@@ -1,0 +1,63 @@
+"""`Synthetic`: a loss with known structure on any space, for tests, benchmarks and trying things out."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from headstart.evaluation.objective import outcome_of
+from headstart.space.pipeline import Pipeline
+from headstart.space.space import PipelineSpace
+from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
+
+
+class Synthetic:
+    """Each algorithm has its own offset and a quadratic bowl over its hyper-parameters; the losses lie in [0, 1].
+
+    Deterministic: the same space and seed make the same function, and a pipeline always has the same loss (plus noise
+    that follows from the evaluation's seed).
+
+    Parameters
+    ----------
+    space
+        Whose pipelines it evaluates.
+    seed
+        Of the offsets and optima.
+    noise
+        Standard deviation of the noise, larger on a share of the rows.
+    failing
+        Share of the algorithms' hyper-parameter space that crashes.
+    seconds
+        How long an evaluation takes.
+    """
+
+    def __init__(
+        self, space: PipelineSpace, seed: int = 0, noise: float = 0.0, failing: float = 0.0, seconds: float = 0.0
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        self.space = space
+        self.noise = noise
+        self.failing = failing
+        self.seconds = seconds
+        self._offsets = [rng.uniform(0, 0.5, len(stage.algorithms)) for stage in space.stages]
+        self._optima = rng.uniform(0, 1, space.width)
+        self._direction = rng.standard_normal(space.width)
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        del limits  # nothing to stop
+        return outcome_of(lambda: self._evaluate(pipeline, seed, fidelity), fidelity)
+
+    def _evaluate(self, pipeline: Pipeline, seed: int, fidelity: Fidelity) -> Outcome:
+        encoded = self.space.encode([pipeline])
+        values, active = encoded.values[0], encoded.active[0]
+        if self.seconds:
+            time.sleep(self.seconds)
+        if self.failing and abs(np.sin(7.0 * (self._direction[active] * values[active]).sum())) < self.failing:
+            return Outcome.failed(Status.CRASHED, "a region where pipelines crash", fidelity=fidelity)
+        bowl = float(((values - self._optima)[active] ** 2).mean()) if active.any() else 0.0
+        offset = float(np.mean([o[a] for o, a in zip(self._offsets, encoded.choice[0], strict=True)]))
+        noise = (
+            self.noise / np.sqrt(fidelity.rows) * np.random.default_rng(seed).standard_normal() if self.noise else 0.0
+        )
+        return Outcome.of(offset + 0.5 * bowl + noise, fidelity=fidelity)
