@@ -1,0 +1,113 @@
+"""Small spaces, tasks and meta-datasets that contract tests run on; handy for trying a plug-in out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from headstart.evaluation.synthetic import Synthetic
+from headstart.metadata.metadataset import MetaDataset
+from headstart.optimizers.base import Optimizer, evaluation_seed
+from headstart.space import Algorithm, Categorical, Encoded, Float, Integer, PipelineSpace, Stage
+from headstart.task import Task
+from headstart.trials import Limits, Outcome, Proposal, Trial
+
+
+def small_space() -> PipelineSpace:
+    """Two stages with every kind of parameter, a condition, a forbidden combination and an algorithm without any."""
+    return PipelineSpace(
+        "small",
+        [
+            Stage(
+                "reducer",
+                [
+                    Algorithm("none"),
+                    Algorithm("pca", "sklearn.decomposition:PCA", [Float("n_components", 0.5, 0.99)]),
+                ],
+            ),
+            Stage(
+                "estimator",
+                [
+                    Algorithm(
+                        "knn",
+                        "sklearn.neighbors:KNeighborsClassifier",
+                        [Integer("n_neighbors", 1, 50, log=True), Categorical("weights", ("uniform", "distance"))],
+                    ),
+                    Algorithm(
+                        "svm",
+                        "sklearn.svm:SVC",
+                        [
+                            Categorical("kernel", ("rbf", "poly")),
+                            Float("C", 1e-3, 1e3, log=True),
+                            Integer("degree", 2, 5, when={"kernel": ("poly",)}),
+                        ],
+                    ),
+                    Algorithm("naive_bayes", "sklearn.naive_bayes:GaussianNB"),
+                ],
+            ),
+        ],
+        forbidden=[{"reducer": ["pca"], "estimator.kernel": ["poly"]}],
+    )
+
+
+def small_meta(n_tasks: int = 6, n_pipelines: int = 60, missing: float = 0.1, seed: int = 0) -> MetaDataset:
+    """A meta-dataset of related synthetic tasks, some cells missing."""
+    rng = np.random.default_rng(seed)
+    space = small_space()
+    drawn = space.sample(rng, 10 * n_pipelines).unique()[:n_pipelines]
+    recorded = Encoded(space, drawn.values, drawn.active, drawn.choice, ids=np.arange(len(drawn)) + 100)
+    shared, own = Synthetic(space, seed), [Synthetic(space, seed + 1 + t) for t in range(n_tasks)]
+    no_limit = Limits()
+
+    def loss(function: Synthetic, i: int) -> float:
+        return float(function(drawn[i], no_limit, 0).loss or 0.0)
+
+    common = np.array([loss(shared, i) for i in range(len(drawn))])
+    losses = np.array([[0.7 * common[i] + 0.3 * loss(f, i) for i in range(len(drawn))] for f in own])
+    losses[rng.random(losses.shape) < missing] = np.nan
+    metafeatures = {"example": rng.standard_normal((n_tasks, 3))}
+    return MetaDataset(recorded, losses, [f"task {t}" for t in range(n_tasks)], metafeatures)
+
+
+def live_task(key: str = "live") -> Task:
+    """A task whose candidates are a whole space."""
+    return Task(small_space(), key=key, metafeatures={"example": np.zeros(3)})
+
+
+def pool_task(meta: MetaDataset | None = None, task: int = 0) -> Task:
+    """A task whose candidates are the recorded pipelines of one task of a meta-dataset."""
+    meta = meta if meta is not None else small_meta()
+    vectors = {name: v[task] for name, v in meta.metafeatures.items()}
+    return Task(meta.pool(task), key=meta.tasks[task], metafeatures=vectors)
+
+
+def evaluate(proposal: Proposal, task: Task, seed: int = 0, failing: float = 0.0) -> Trial:
+    """A finished trial of a proposal, under a synthetic loss."""
+    function = Synthetic(task.space, 7, failing=failing)
+    started = time.time()
+    outcome = function(proposal.pipeline, Limits(), evaluation_seed(seed, proposal.number), proposal.fidelity)
+    return Trial(proposal, outcome, started, time.time())
+
+
+def random_trials(task: Task, n: int, seed: int = 0, failing: float = 0.1) -> list[Trial]:
+    """Trials of random candidates, repeated where a pool has fewer than `n`."""
+    rng = np.random.default_rng(seed)
+    found: list[Trial] = []
+    while len(found) < n:
+        for pipeline in task.candidates.sample(rng, n - len(found)):
+            found.append(evaluate(Proposal(len(found), pipeline), task, seed, failing))
+    return found
+
+
+def feed(optimizer: Optimizer, trials: Sequence[Trial]) -> None:
+    """Give an optimizer proposals and results as if it had made them."""
+    for trial in trials:
+        optimizer.restore(trial.proposal)
+        optimizer.tell(trial)
+
+
+def failed(proposal: Proposal, status: str = "crashed") -> Trial:
+    """A trial that failed."""
+    return Trial(proposal, Outcome.failed(status, "made to fail"), 0.0, 0.0)

@@ -1,0 +1,149 @@
+"""Four tiny methods that prove the contracts before the real ones arrive.
+
+Each stands for a kind: a transductive surrogate (knows only recorded pipelines, as PMF does), a surrogate that needs
+the table (as DMFBS does), a tree (as Mosaic does) and a multi-step optimizer with sub-problems (as ADMM does).
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from headstart.errors import NeedsTable, UnknownPipeline
+from headstart.history import History
+from headstart.metadata.metadataset import MetaDataset
+from headstart.metafeatures.base import MetaFeatures
+from headstart.optimizers.base import Optimizer
+from headstart.optimizers.random import draw_untried, untried
+from headstart.space.encoded import Encoded
+from headstart.surrogates.base import Prediction, Surrogate
+from headstart.task import Task
+from headstart.trials import Fidelity, Proposal, Trial
+
+
+class TransductiveSurrogate(Surrogate):
+    """Average loss on other tasks, shifted by what this task's trials say; knows only recorded pipelines."""
+
+    def meta_fit(self, meta: MetaDataset) -> Self:
+        self._ids = meta.pipelines.ids
+        known = np.isfinite(meta.losses)
+        total = np.where(known, meta.losses, 0.0).sum(axis=0)
+        self._means = np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nanmean(meta.losses))
+        return self
+
+    def _known(self, encoded: Encoded) -> np.ndarray:
+        places = np.searchsorted(self._ids, encoded.ids)
+        places = np.minimum(places, len(self._ids) - 1)
+        if not encoded.recorded or (self._ids[places] != encoded.ids).any():
+            raise UnknownPipeline("this surrogate knows only the pipelines it was meta-trained on")
+        return self._means[places]
+
+    def fit(self, history: History) -> Self:
+        targets = history.targets()
+        expected = self._known(history.encoded) if len(history) else np.empty(0)
+        self._shift = float((targets - expected).mean()) if len(targets) else 0.0
+        self._seen = dict(zip(history.encoded.ids.tolist(), targets, strict=True)) if len(history) else {}
+        return self
+
+    def predict(self, encoded: Encoded) -> Prediction:
+        mean = self._known(encoded) + self._shift
+        for i, id in enumerate(encoded.ids.tolist()):
+            mean[i] = self._seen.get(id, mean[i])
+        scale = max(1.0, float(np.abs(mean).max(initial=0.0)))
+        return Prediction(mean, np.full(len(encoded), 0.1 * scale))
+
+
+class TableSurrogate(Surrogate):
+    """Says the same of all pipelines: the mean target, plus what the table's size adds."""
+
+    def start(self, task: Task) -> Self:
+        if task.dataset is None:
+            raise NeedsTable("this surrogate needs the table of the task; give Task(dataset=...)")
+        fresh = super().start(task)
+        fresh._size = float(np.log1p(len(task.dataset)))
+        return fresh
+
+    def fit(self, history: History) -> Self:
+        targets = history.targets()
+        self._mean = float(targets.mean()) if len(targets) else 0.0
+        return self
+
+    def predict(self, encoded: Encoded) -> Prediction:
+        return Prediction(np.full(len(encoded), self._mean) + 1e-6 * self._size * encoded.values.sum(axis=1))
+
+
+class TreeOptimizer(Optimizer):
+    """A one-level tree over the last stage's algorithms with UCB; visits and values are its state."""
+
+    def prepare(self) -> None:
+        stage = self.task.space.stages[-1]
+        self._stage = stage.name
+        self._visits = dict.fromkeys(stage.names, 0)
+        self._losses: dict[str, list[float]] = {name: [] for name in stage.names}
+
+    def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
+        total = 1 + sum(self._visits.values())
+        scores = {
+            name: np.inf if n == 0 else -float(np.median(self._losses[name] or [0.0])) + np.sqrt(np.log(total) / n)
+            for name, n in self._visits.items()
+        }
+        for name in sorted(scores, key=lambda name: -scores[name]):
+            left = untried(self.history, self.task.candidates.sample(rng, 200, {self._stage: name}))
+            if len(left):
+                pipeline = left[int(rng.integers(len(left)))]
+                return Proposal(number, pipeline, {"by": "tree", "path": [name]})
+        return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
+
+    def proposed(self, proposal: Proposal) -> None:
+        self._visits[proposal.pipeline.algorithms[-1]] += 1
+
+    def observe(self, trial: Trial) -> None:
+        loss = 1.0 if trial.outcome.loss is None else trial.outcome.loss
+        self._losses[trial.pipeline.algorithms[-1]].append(loss)
+
+
+class MultiStepOptimizer(Optimizer):
+    """Alternates two sub-problems of three proposals each, and waits for all results of one before the other.
+
+    The first explores at half of the rows; the second snaps relaxed points around the best so far, with a multiplier
+    that depends on the results of the first.
+    """
+
+    size = 3
+
+    def prepare(self) -> None:
+        self._multiplier = 0.0
+        self._done = 0
+
+    def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
+        if self._done < number // self.size * self.size:
+            return None
+        explore = (number // self.size) % 2 == 0
+        best = self.history.best
+        if explore or best is None:
+            fidelity = Fidelity(rows=0.5) if explore else Fidelity()
+            pipeline = draw_untried(self.history, rng, fidelity)[0]
+            return Proposal(number, pipeline, {"by": "explore", "step": number // self.size}, fidelity)
+        given = dict(zip([s.name for s in self.task.space.stages], best.pipeline.algorithms, strict=True))
+        box = self.task.space.relaxed(given)
+        relaxed = self.task.candidates.encode([best.pipeline]).values[0].copy()
+        for _ in range(20):
+            step = (0.05 + 0.1 * self._multiplier) * rng.standard_normal(len(box))
+            relaxed[box.columns] = np.clip(relaxed[box.columns] + step, 0, 1)
+            found = untried(self.history, self.task.candidates.nearest(relaxed, given))
+            if len(found):
+                return Proposal(number, found[0], {"by": "theta", "relaxed": relaxed.tolist()})
+        return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
+
+    def observe(self, trial: Trial) -> None:
+        self._done += 1
+        if trial.proposal.origin.get("by") == "explore":
+            self._multiplier = min(1.0, self._multiplier + (0.0 if trial.outcome.ok else 0.2))
+
+
+class ColumnMeans(MetaFeatures):
+    """Mean and spread of a table."""
+
+    def transform(self, dataset: np.ndarray) -> np.ndarray:
+        return np.array([dataset.mean(), dataset.std(), float(len(dataset))])
