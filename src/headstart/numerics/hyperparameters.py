@@ -1,0 +1,153 @@
+"""Hyper-parameters of a Gaussian process, and the search for the likeliest ones.
+
+=========  =========================  ====================================================================
+symbol     name in code               equation
+=========  =========================  ====================================================================
+ℓ, s, σ²   length_scales,             see `headstart.numerics.kernels` and `.marginal_likelihood`
+           output_scale, noise
+θ          vector                     (ln ℓ_1, …, ln ℓ_p, ln s, ln σ²), p = d or 1
+ln p(y|θ)  log_marginal_likelihood
+ln p(θ)    prior.log_density          see `headstart.numerics.priors`
+L(θ)       loss                       -ln p(y|θ) - ln p(θ), minimised by L-BFGS-B inside a box
+=========  =========================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from headstart.errors import NumericalError
+from headstart.numerics.kernels import Array, KernelName
+from headstart.numerics.marginal_likelihood import log_marginal_likelihood
+from headstart.numerics.priors import (
+    LENGTH_SCALE_RANGE,
+    NOISE_RANGE,
+    OUTPUT_SCALE_RANGE,
+    HyperparameterPrior,
+    dimension_scaled_prior,
+)
+from headstart.numerics.threads import one_blas_thread
+
+_SPREAD = ((1.0, 1.0), (0.3, 0.1), (3.0, 0.1), (1.0, 30.0))
+"""Where searches may begin: factors of the default length scales and noise."""
+
+_SEARCH_OPTIONS = {"maxiter": 100, "ftol": 1e-6, "gtol": 1e-3}
+"""Differences this small in log likelihood change no decision."""
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """What a Gaussian process has learned, in units of standardised targets.
+
+    Parameters
+    ----------
+    length_scales
+        Shape ``(d,)``, or ``(1,)`` where all dimensions share one.
+    output_scale
+        Variance of the function.
+    noise
+        Variance of an observation around the function.
+    mean
+        Constant mean; ``None`` takes the likeliest one for the data at hand.
+    """
+
+    length_scales: Array
+    output_scale: float
+    noise: float
+    mean: float | None = None
+
+
+def default_hyperparameters(dimensions: int, prior: HyperparameterPrior | None, *, ard: bool) -> Hyperparameters:
+    """The prior's mode; without a prior that of `dimension_scaled_prior`, as good a place as any to start from."""
+    prior = prior or dimension_scaled_prior(dimensions)
+    return Hyperparameters(
+        length_scales=np.full(dimensions if ard else 1, prior.length_scale.mode),
+        output_scale=prior.output_scale.mode,
+        noise=prior.noise.mode,
+    )
+
+
+def spread_over_ranks(targets: Array, limit: int) -> NDArray[np.intp] | slice:
+    """Indices of at most `limit` of the targets ``(n,)``, at evenly spaced ranks, the lowest and highest included.
+
+    Unlike the most recent or the best ones, they are distributed as all of them are; unlike a random choice, the same
+    data always give the same.
+    """
+    if len(targets) <= limit:
+        return slice(None)
+    ranks = np.linspace(0, len(targets) - 1, limit).round().astype(np.intp)
+    return np.asarray(np.argsort(targets, kind="stable")[ranks])
+
+
+def search_hyperparameters(
+    kernel: KernelName,
+    inputs: Array,
+    targets: Array,
+    fixed_noise: Array | None,
+    prior: HyperparameterPrior | None,
+    starts: Sequence[Hyperparameters],
+    searches: int,
+) -> Hyperparameters:
+    """Likeliest hyper-parameters of one task; their mean is left ``None``.
+
+    Parameters
+    ----------
+    kernel
+        Name of the covariance function.
+    inputs, targets, fixed_noise
+        Shapes ``(n, d)``, ``(n,)`` and ``(n,)`` or ``None``, in units of standardised targets.
+    prior
+        ``None`` for maximum likelihood.
+    starts
+        The default one, which says how many length scales there are and is also varied, and others, which are ignored
+        if they have another number of length scales.
+    searches
+        How many of all starts, the likeliest first, to search from.
+    """
+    default = starts[0]
+    parameters = len(default.length_scales)
+    box = np.log([LENGTH_SCALE_RANGE] * parameters + [OUTPUT_SCALE_RANGE, NOISE_RANGE])
+
+    def loss(vector: Array) -> tuple[float, Array]:
+        likelihood = log_marginal_likelihood(
+            kernel, inputs, targets, vector[:-2], vector[-2], vector[-1], fixed_noise=fixed_noise, gradient=True
+        )
+        by = likelihood.gradient
+        assert by is not None
+        value = float(likelihood.value)
+        gradient = np.concatenate([by.log_length_scales, [by.log_output_scale, by.log_noise]])
+        if prior is not None:
+            log_density, slope = prior.log_density(vector)
+            value, gradient = value + log_density, gradient + slope
+        return -value, -gradient
+
+    spread = [
+        replace(default, length_scales=longer * default.length_scales, noise=noisier * default.noise)
+        for longer, noisier in _SPREAD
+    ]
+    known = [start for start in starts[1:] if len(start.length_scales) == parameters]
+    # Small matrices: a second BLAS thread costs more than it brings, and twenty times more on a busy machine.
+    with one_blas_thread():
+        vectors = [np.clip(_as_vector(start), box[:, 0], box[:, 1]) for start in (*known, *spread)]
+        vectors.sort(key=lambda vector: loss(vector)[0])
+        results = [
+            minimize(loss, vector, jac=True, method="L-BFGS-B", bounds=box, options=_SEARCH_OPTIONS)
+            for vector in vectors[:searches]
+        ]
+    best = min(results, key=lambda result: float(result.fun))
+    if not np.isfinite(best.fun):
+        raise NumericalError(
+            f"the marginal likelihood of {len(targets)} observations must be finite, got {best.fun}; "
+            "check inputs and fixed_noise for extreme values"
+        )
+    return Hyperparameters(np.exp(best.x[:-2]), float(np.exp(best.x[-2])), float(np.exp(best.x[-1])))
+
+
+def _as_vector(hyperparameters: Hyperparameters) -> Array:
+    positive = [*hyperparameters.length_scales, hyperparameters.output_scale, hyperparameters.noise]
+    return np.log(np.asarray(positive, dtype=np.float64))

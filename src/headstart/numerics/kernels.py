@@ -1,0 +1,251 @@
+"""Covariance functions with vector-Jacobian products.
+
+Leading dimensions, written ``...``, are tasks: ``(n, d)`` is one task and ``(B, n, d)`` are B of them. Hyper-parameters
+broadcast over them, so tasks may share theirs or have their own.
+
+=========  ==========================  =========================================================================
+symbol     name in code                equation
+=========  ==========================  =========================================================================
+x, z       rows of `left`, `right`
+ℓ_k        exp(`log_length_scales`)    one per dimension, or one shared by all
+s          exp(`log_output_scale`)     the variance of the stationary kernels
+u, v       scaled_left, scaled_right   u_k = x_k / ℓ_k,  v_k = z_k / ℓ_k
+q          squared                     q(x, z) = Σ_k (u_k - v_k)²
+f          profile                     squared exponential: f(q) = exp(-q/2)
+                                       Matérn-5/2: f(q) = (1 + r + r²/3) exp(-r),  r = √(5q)
+f'         slope                       squared exponential: -exp(-q/2) / 2
+                                       Matérn-5/2: -(5/6) (1 + r) exp(-r), finite at q = 0
+K          matrix                      stationary: K_ij = s f(q_ij);  linear: K_ij = s Σ_k u_ik v_jk
+G          upstream                    G_ij = ∂L/∂K_ij for a scalar L of the caller's
+W          weights                     W_ij = ∂L/∂q_ij = G_ij s f'(q_ij)
+∂L/∂ln ℓ                               -2 Σ_ij W_ij (u_ik - v_jk)²;  linear: -2 s Σ_ij G_ij u_ik v_jk
+∂L/∂ln s                               Σ_ij G_ij K_ij
+∂L/∂x_i                                (2/ℓ_k) Σ_j W_ij (u_ik - v_jk);  linear: (s/ℓ_k) Σ_j G_ij v_jk
+=========  ==========================  =========================================================================
+
+Differentiating by q instead of by the distance is what keeps the gradients finite where two points coincide. All sums
+over pairs are matrix products: no array of shape ``(n, m, d)`` is ever formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headstart.errors import UnknownName, suggestion
+
+Array = NDArray[np.float64]
+KernelName = Literal["matern52", "squared_exponential", "linear"]
+
+_MATERN52_RATE = 5.0
+
+
+@dataclass(frozen=True)
+class KernelGradient:
+    """Derivatives of a scalar by everything a kernel matrix was made of; each has the shape of what it belongs to.
+
+    Parameters
+    ----------
+    log_length_scales, log_output_scale
+        Summed over tasks that share the hyper-parameter.
+    left, right
+        By the inputs; ``None`` where they were not asked for. With one set of inputs (``right=None``) `left` holds the
+        whole derivative and `right` is ``None``.
+    """
+
+    log_length_scales: Array
+    log_output_scale: Array
+    left: Array | None = None
+    right: Array | None = None
+
+
+class Pullback(Protocol):
+    """Maps ∂L/∂K, shape ``(..., n, m)``, to the derivatives of L."""
+
+    def __call__(self, upstream: Array, *, inputs: bool = True) -> KernelGradient: ...
+
+
+def kernel_matrix(
+    kernel: KernelName,
+    left: Array,
+    right: Array | None,
+    log_length_scales: ArrayLike,
+    log_output_scale: ArrayLike,
+) -> Array:
+    """Covariances between two sets of points.
+
+    Parameters
+    ----------
+    kernel
+        Name of the covariance function.
+    left
+        Points, shape ``(..., n, d)``.
+    right
+        Points, shape ``(..., m, d)``; ``None`` means `left` itself, whose distances to itself are then exactly 0.
+    log_length_scales
+        Shape ``(..., d)``, or ``(..., 1)`` for one that all dimensions share.
+    log_output_scale
+        Shape ``(...)``.
+
+    Returns
+    -------
+    matrix
+        Shape ``(..., n, m)``.
+    """
+    lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
+    if kernel == "linear":
+        matrix = _linear(left / lengths, (left if right is None else right) / lengths)
+    else:
+        squared = _scaled_squared_distances(left, right, lengths)[0]
+        matrix = _matern52_in_place(squared) if kernel == "matern52" else _squared_exponential_in_place(squared)
+    matrix *= scale
+    return matrix
+
+
+def kernel_diagonal(
+    kernel: KernelName, points: Array, log_length_scales: ArrayLike, log_output_scale: ArrayLike
+) -> Array:
+    """Variance of each point, the diagonal of its `kernel_matrix`: shape ``(..., n)`` for points ``(..., n, d)``."""
+    lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
+    if kernel == "linear":
+        scaled = points / lengths
+        variance = np.einsum("...ij,...ij->...i", scaled, scaled)
+    else:
+        variance = np.ones(points.shape[:-1])
+    return np.asarray(variance * scale[..., 0], dtype=np.float64)
+
+
+def kernel_with_pullback(
+    kernel: KernelName,
+    left: Array,
+    right: Array | None,
+    log_length_scales: ArrayLike,
+    log_output_scale: ArrayLike,
+) -> tuple[Array, Pullback]:
+    """`kernel_matrix`, and the function that carries derivatives by the matrix back to its ingredients.
+
+    The function takes ``upstream``, shape ``(..., n, m)``, and ``inputs``: whether to differentiate by the points too.
+    """
+    lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
+    length_shape, scale_shape = np.shape(log_length_scales), np.shape(log_output_scale)
+    right_points = left if right is None else right
+
+    if kernel == "linear":
+        scaled_left, scaled_right = left / lengths, right_points / lengths
+        matrix = scale * _linear(scaled_left, scaled_right)
+    else:
+        squared, scaled_left, scaled_right = _scaled_squared_distances(left, right, lengths)
+        value, slope = _PROFILES[kernel](squared)
+        matrix, slope = scale * value, scale * slope
+
+    def pullback(upstream: Array, *, inputs: bool = True) -> KernelGradient:
+        by_log_scale = unbroadcast((upstream * matrix).sum(axis=(-2, -1)), scale_shape)
+        weights = upstream * (scale if kernel == "linear" else slope)
+        toward_right = weights @ scaled_right
+        if kernel == "linear":
+            per_dimension = np.einsum("...ik,...ik->...k", scaled_left, toward_right)
+        else:
+            rows, columns = weights.sum(axis=-1), weights.sum(axis=-2)
+            # Σ_ij W_ij (u_ik - v_jk)², multiplied out
+            per_dimension = np.einsum(
+                "...ik,...ik->...k", scaled_left, rows[..., None] * scaled_left - 2.0 * toward_right
+            ) + np.einsum("...jk,...jk,...j->...k", scaled_right, scaled_right, columns)
+        by_log_lengths = unbroadcast(-2.0 * per_dimension, length_shape)
+        if not inputs:
+            return KernelGradient(by_log_lengths, by_log_scale)
+
+        toward_left = np.swapaxes(weights, -1, -2) @ scaled_left
+        if kernel == "linear":
+            by_left, by_right = toward_right / lengths, toward_left / lengths
+        else:
+            by_left = 2.0 * (rows[..., None] * scaled_left - toward_right) / lengths
+            by_right = 2.0 * (columns[..., None] * scaled_right - toward_left) / lengths
+        if right is None:
+            return KernelGradient(by_log_lengths, by_log_scale, unbroadcast(by_left + by_right, left.shape))
+        return KernelGradient(
+            by_log_lengths, by_log_scale, unbroadcast(by_left, left.shape), unbroadcast(by_right, right.shape)
+        )
+
+    return matrix, pullback
+
+
+def _hyperparameters(kernel: str, log_length_scales: ArrayLike, log_output_scale: ArrayLike) -> tuple[Array, Array]:
+    """ℓ as ``(..., 1, d)`` and s as ``(..., 1, 1)``, ready to broadcast against points and matrices."""
+    if kernel not in get_args(KernelName):
+        raise UnknownName(f"no kernel is called {kernel!r}; {suggestion(kernel, get_args(KernelName))}")
+    lengths = np.exp(np.asarray(log_length_scales, dtype=np.float64))[..., None, :]
+    scale = np.exp(np.asarray(log_output_scale, dtype=np.float64))[..., None, None]
+    return lengths, scale
+
+
+def _linear(scaled_left: Array, scaled_right: Array) -> Array:
+    return np.asarray(scaled_left @ np.swapaxes(scaled_right, -1, -2), dtype=np.float64)
+
+
+def _scaled_squared_distances(left: Array, right: Array | None, lengths: Array) -> tuple[Array, Array, Array]:
+    """q of every pair, shape ``(..., n, m)``, with the scaled and centred points it was made from."""
+    scaled_right = (left if right is None else right) / lengths
+    # The squares cancel to about machine precision times the largest of them, so the common offset goes first.
+    center = scaled_right.mean(axis=-2, keepdims=True) if scaled_right.shape[-2] else 0.0
+    scaled_right = scaled_right - center
+    scaled_left = scaled_right if right is None else left / lengths - center
+
+    left_squares = np.einsum("...ij,...ij->...i", scaled_left, scaled_left)
+    right_squares = left_squares if right is None else np.einsum("...ij,...ij->...i", scaled_right, scaled_right)
+    squared: Array = scaled_left @ np.swapaxes(-2.0 * scaled_right, -1, -2)
+    squared += left_squares[..., :, None]
+    squared += right_squares[..., None, :]
+    np.maximum(squared, 0.0, out=squared)
+    if right is None:
+        diagonal = np.arange(squared.shape[-1])
+        squared[..., diagonal, diagonal] = 0.0
+    return squared, scaled_left, scaled_right
+
+
+def _matern52_in_place(squared: Array) -> Array:
+    """f(q), written over `squared`: for large blocks of candidates memory traffic is most of the cost."""
+    squared *= _MATERN52_RATE
+    root = np.sqrt(squared)
+    squared *= 1.0 / 3.0
+    squared += root
+    squared += 1.0
+    np.negative(root, out=root)
+    squared *= np.exp(root, out=root)
+    return squared
+
+
+def _squared_exponential_in_place(squared: Array) -> Array:
+    squared *= -0.5
+    return np.exp(squared, out=squared)
+
+
+def _matern52(squared: Array) -> tuple[Array, Array]:
+    root = np.sqrt(_MATERN52_RATE * squared)
+    decay = np.exp(-root)
+    decayed_line = (1.0 + root) * decay
+    return decayed_line + (_MATERN52_RATE / 3.0) * squared * decay, (-_MATERN52_RATE / 6.0) * decayed_line
+
+
+def _squared_exponential(squared: Array) -> tuple[Array, Array]:
+    value = np.exp(-0.5 * squared)
+    return value, -0.5 * value
+
+
+_PROFILES: dict[str, Callable[[Array], tuple[Array, Array]]] = {
+    "matern52": _matern52,
+    "squared_exponential": _squared_exponential,
+}
+
+
+def unbroadcast(value: Array, shape: tuple[int, ...]) -> Array:
+    """Undo broadcasting: sum `value` over the dimensions along which something of `shape` was repeated."""
+    value = np.asarray(value, dtype=np.float64)
+    extra = value.ndim - len(shape)
+    repeated = tuple(range(extra)) + tuple(
+        axis + extra for axis, size in enumerate(shape) if size == 1 and value.shape[axis + extra] != 1
+    )
+    return value.sum(axis=repeated).reshape(shape) if repeated else value

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from headstart.numerics.gaussian_process import GaussianProcess
+from headstart.numerics.threads import one_blas_thread
+
+
+def blas_threads():
+    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+
+def test_one_thread_inside_and_what_was_there_outside():
+    with threadpool_limits(2, user_api="blas"):
+        with one_blas_thread():
+            assert blas_threads() == {1}
+            with one_blas_thread():
+                assert blas_threads() == {1}
+            assert blas_threads() == {1}
+        assert blas_threads() == {2}
+
+
+def test_a_fit_leaves_the_setting_alone():
+    with threadpool_limits(2, user_api="blas"):
+        GaussianProcess().fit([[0.0], [0.5], [1.0]], [0.0, 1.0, 0.5]).posterior([[0.2]])
+        assert blas_threads() == {2}
