@@ -1,0 +1,138 @@
+"""Properties that hold for every space."""
+
+import json
+import pickle
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import spaces
+
+from headstart.space import Algorithm, Float, Pipeline, PipelineSpace
+
+seeds = st.integers(0, 2**32 - 1)
+quick = settings(max_examples=60, deadline=None)
+
+
+@quick
+@given(spaces(), seeds)
+def test_sample_encode_decode_is_the_identity(space, seed):
+    sampled = space.sample(np.random.default_rng(seed), 20)
+    pipelines = list(sampled)
+    encoded = space.encode(pipelines)
+    np.testing.assert_array_equal(encoded.values, sampled.values)
+    np.testing.assert_array_equal(encoded.active, sampled.active)
+    np.testing.assert_array_equal(encoded.choice, sampled.choice)
+    np.testing.assert_array_equal(encoded.ids, sampled.ids)
+    assert list(encoded) == pipelines
+
+
+@quick
+@given(spaces(), seeds)
+def test_values_are_in_the_unit_interval_and_zero_where_inactive(space, seed):
+    sampled = space.sample(np.random.default_rng(seed), 20)
+    assert sampled.values.min(initial=0.0) >= 0
+    assert sampled.values.max(initial=0.0) <= 1
+    assert (sampled.values[~sampled.active] == 0).all()
+
+
+@quick
+@given(spaces(), seeds)
+def test_equal_ids_mean_equal_pipelines(space, seed):
+    sampled = space.sample(np.random.default_rng(seed), 30)
+    by_id = {}
+    for id, pipeline in zip(sampled.ids.tolist(), sampled, strict=True):
+        assert by_id.setdefault(id, pipeline) == pipeline
+    assert len(by_id) == len(set(sampled)) == len(sampled.unique())
+
+
+def decisions(pipeline):
+    """What was decided, as a set: chosen algorithms, values, order."""
+    return (
+        {("algorithm", s, a) for s, a in enumerate(pipeline.algorithms)},
+        {(s, n): v for s, p in enumerate(pipeline.params) for n, v in p.items()},
+        pipeline.order,
+    )
+
+
+def differing_decisions(space, one, other):
+    """Decisions in which two pipelines differ, leaving out what only follows from another decision."""
+    count = int(one.order != other.order)
+    for s, stage in enumerate(space.stages):
+        if one.algorithms[s] != other.algorithms[s]:
+            count += 1
+            continue
+        for name, value in one.params[s].items():
+            if name in other.params[s]:
+                theirs = other.params[s][name]
+                count += int(theirs != value or type(theirs) is not type(value))
+        for name in other.params[s].keys() - one.params[s].keys():  # newly active: it has its default
+            default = stage.algorithms[stage.position(one.algorithms[s])].param(name).default
+            assert other.params[s][name] == default
+    return count
+
+
+@quick
+@given(spaces(), seeds)
+def test_neighbours_differ_in_one_decision(space, seed):
+    rng = np.random.default_rng(seed)
+    pipeline = space.sample(rng)[0]
+    for neighbour in space.neighbours(pipeline, rng):
+        assert differing_decisions(space, pipeline, neighbour) == 1, (pipeline, neighbour)
+
+
+@quick
+@given(spaces(), seeds)
+def test_json_and_pickle_round_trips(space, seed):
+    again = PipelineSpace.from_dict(json.loads(json.dumps(space.to_dict())))
+    assert again == space
+    for pipeline in space.sample(np.random.default_rng(seed), 5):
+        assert Pipeline.from_dict(json.loads(json.dumps(pipeline.to_dict()))) == pipeline
+        assert pickle.loads(pickle.dumps(pipeline)) == pipeline
+        again.encode([Pipeline.from_dict(json.loads(json.dumps(pipeline.to_dict())))])
+
+
+@quick
+@given(spaces(), seeds)
+def test_a_restricted_space_holds_exactly_the_pipelines_with_that_structure(space, seed):
+    rng = np.random.default_rng(seed)
+    pipeline = space.sample(rng)[0]
+    structure = {stage.name: a for stage, a in zip(space.stages, pipeline.algorithms, strict=True)}
+    part = space.restrict(structure)
+    assert list(part.encode([pipeline])) == [pipeline]
+    inside = part.sample(rng, 5)
+    assert {p.algorithms for p in inside} == {pipeline.algorithms}
+    assert list(space.encode(list(inside))) == list(inside)  # what is in the part is in the whole
+
+
+@quick
+@given(spaces(), seeds)
+def test_an_extended_space_keeps_what_was_there(space, seed):
+    sampled = space.sample(np.random.default_rng(seed), 10)
+    grown = space.extend("s0", Algorithm("new", params=[Float("x", 0, 1)]))
+    encoded = grown.encode(list(sampled))
+    assert list(encoded) == list(sampled)
+    for s, _, algorithm, columns in space.blocks():
+        kept = grown.columns(space.stages[s].name, algorithm.name)
+        np.testing.assert_array_equal(encoded.values[:, kept], sampled.values[:, columns])
+    np.testing.assert_array_equal(encoded.choice, sampled.choice)
+
+
+@quick
+@given(spaces(), seeds)
+def test_nearest_to_a_pipeline_is_the_pipeline(space, seed):
+    for pipeline in space.sample(np.random.default_rng(seed), 3):
+        structure = {stage.name: a for stage, a in zip(space.stages, pipeline.algorithms, strict=True)}
+        found = space.nearest(space.encode([pipeline]).values, structure)[0]
+        assert (found.algorithms, found.params) == (pipeline.algorithms, pipeline.params)
+
+
+@quick
+@given(spaces(), seeds)
+def test_take_and_slices_agree_with_lists(space, seed):
+    sampled = space.sample(np.random.default_rng(seed), 12)
+    pipelines = list(sampled)
+    assert list(sampled[3:9:2]) == pipelines[3:9:2]
+    assert list(sampled.take([5, 1, 1]).take([2, 0])) == [pipelines[1], pipelines[5]]
+    assert sampled[-1] == pipelines[-1]
+    np.testing.assert_array_equal(sampled.take([5, 1]).ids, sampled.ids[[5, 1]])
