@@ -1,4 +1,7 @@
+"""What all tests share."""
+
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # tests share `fakes`
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "space")]  # tests share `fakes` and `strategies`

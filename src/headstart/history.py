@@ -103,7 +103,7 @@ class History:
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the lowest loss among those at full fidelity (the earliest of equals); ``None`` without one."""
+        """The trial with the lowest loss among those at full fidelity (the earliest of equals), if any."""
         found = [t for t in self.trials if t.outcome.ok and t.proposal.fidelity.is_full]
         return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
 

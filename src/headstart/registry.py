@@ -13,11 +13,12 @@ from __future__ import annotations
 import importlib
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from headstart.errors import MissingDependency, UnknownName, suggestion
 
-Kind = Literal["surrogate", "optimizer", "acquisition", "metafeatures"]
+Kind = Literal["optimizer", "surrogate", "acquisition", "metafeatures"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _OWN: dict[str, dict[str, str]] = {
     "surrogate": {

@@ -68,7 +68,7 @@ class Study:
     >>> study = Study(Task(space), FunctionObjective(lambda p: p.params[0]["x"] ** 2), seed=1)
     >>> history = study.run(evaluations=20)
     >>> len(history), round(history.best.outcome.loss, 4), study.reason
-    (20, 0.0002, 'evaluations')
+    (20, 0.0025, 'evaluations')
     """
 
     def __init__(
@@ -93,12 +93,13 @@ class Study:
         self.callbacks = list(callbacks)
         self.reason: str | None = None
         self._template: Optimizer = create("optimizer", optimizer)
-        self.optimizer = self._template.start(task, seed)
+        self.optimizer: Optimizer = self._template.start(task, seed)
         if store is not None:
             self._register(store, resume)
 
     @property
     def history(self) -> History:
+        """All trials so far, those of a resumed run included."""
         return self.optimizer.history
 
     def stop(self, reason: str = "stopped") -> None:
@@ -192,7 +193,7 @@ class Study:
                 log = stack.enter_context(self.store.open_study(self.name))
                 self._replay(log)
             loop = _Loop(self, executor, log, seconds, evaluations, n_jobs, patience)
-            loop.ordered = ordered if ordered is not None else seconds is None
+            loop.ordered = n_jobs > 1 and (ordered if ordered is not None else seconds is None)
             self._stop_reason = None
             self.reason = loop.run()
         logger.info("study %r ended: %s; %r", self.name, self.reason, self.history)
@@ -236,7 +237,7 @@ class _Loop:
         finished = {} if log is None else {t.number: t for t in log.untold()}
         pending = study.history.pending
         self.finished: dict[int, Trial] = finished
-        """Trials that are done and not told yet, because an earlier one is still under way."""
+        """Trials that are done and not told yet, because it is not their turn."""
         self.queue = [p for number, p in sorted(pending.items()) if number not in finished]
         """Proposals that an earlier run left pending; they run first, under their numbers."""
         self.asked = len(study.history) + len(pending)
@@ -251,12 +252,12 @@ class _Loop:
         except BaseException:
             self._abandon()
             raise
-        self.ordered = False  # what an abandoned evaluation held back is told now
         self._tell_finished()
         return reason
 
     def _run(self) -> str:
-        self._tell_finished()
+        if not self.ordered:
+            self._tell_finished()
         while True:
             reason = self._why_stop()
             if reason is None:
@@ -298,7 +299,7 @@ class _Loop:
                 continue
             if self.evaluations is not None and self.asked >= self.evaluations:
                 return "evaluations"
-            if self.ordered and len(self.study.history.pending) >= self.n_jobs:
+            if self.ordered and not self._tell_in_order(self.asked - self.n_jobs):
                 return None
             try:
                 proposals = self.study.optimizer.ask(1)
@@ -306,6 +307,8 @@ class _Loop:
                 logger.info("%s", error)
                 return "exhausted"
             if not proposals:
+                if self.finished and self._tell_in_order(min(self.study.history.pending)):
+                    continue  # it waits for more than it was told; the next result in order is there
                 return None
             self.asked += 1
             if self.log is not None:
@@ -334,26 +337,35 @@ class _Loop:
         if outcome.status is Status.TIMEOUT and limits != self.study.limits:
             return  # cut off by the end of the budget, not by its own limit: it stays pending
         trial = Trial(proposal, outcome, started, time.time())
-        early = self.ordered and any(n < proposal.number for n in self._outstanding())
         if self.log is not None:
-            trial = self.log.finish(trial, told=not early)
+            trial = self.log.finish(trial, told=not self.ordered)
         self.finished[proposal.number] = trial
-        if not early:
+        if not self.ordered:
             self._tell(proposal.number)
-            self._tell_finished()
 
-    def _outstanding(self) -> list[int]:
-        """Numbers of proposals whose results are not told yet."""
-        return list(self.study.history.pending)
+    def _tell_in_order(self, last: int) -> bool:
+        """Tell the trials up to number `last`, and no other; returns whether all of them are told.
+
+        A proposal is asked for when exactly those `n_jobs` before it are told, whether or not later ones happen to be
+        finished, so what it knows does not depend on how long anything took.
+        """
+        for number in sorted(self.study.history.pending):
+            if number > last:
+                break
+            if number not in self.finished:
+                return False
+            self._tell_logged(number)
+        return True
 
     def _tell_finished(self) -> None:
-        """Tell what waited for its turn."""
+        """Tell all that waited for its turn."""
         for number in sorted(self.finished):
-            if self.ordered and any(n < number for n in self._outstanding()):
-                break
-            if self.log is not None:
-                self.log.tell(number)
-            self._tell(number)
+            self._tell_logged(number)
+
+    def _tell_logged(self, number: int) -> None:
+        if self.log is not None:
+            self.log.tell(number)
+        self._tell(number)
 
     def _tell(self, number: int) -> None:
         trial = self.finished.pop(number)

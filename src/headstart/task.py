@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,8 @@ class Task:
     metric: str = "loss"
     dataset: Any | None = None
     metafeatures: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    constraints: tuple[Constraint, ...] = ()
-    initial: tuple[Pipeline, ...] = ()
+    constraints: Sequence[Constraint] = ()
+    initial: Sequence[Pipeline] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "initial", tuple(self.initial))

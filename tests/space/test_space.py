@@ -78,7 +78,7 @@ def test_inactive_parameters_never_change_the_encoding():
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        (Pipeline(["none"]), "has 2 stages, got 1"),
+        (Pipeline(["none"]), "here has 2 stages, got 1"),
         (Pipeline(["nome", "knn"]), "no algorithm 'nome'; did you mean 'none'"),
         (Pipeline(["none", "naive_bayes"], [{}, {"x": 1}]), "no parameter 'x'"),
         (Pipeline(["pca", "naive_bayes"], [{"n_components": 3.0}, {}]), r"cannot be 3.0: .* number in \[0.5, 0.99\]"),
@@ -117,7 +117,7 @@ def test_a_pipeline_that_does_not_belong_is_refused(pipeline, message):
         (lambda: Stage("s", [Algorithm("a"), Algorithm("a")]), "two algorithms named 'a'"),
         (lambda: Stage("s", [Algorithm("a")], kind="other"), "'step' or 'fit_option'"),
         (lambda: PipelineSpace("x", []), "at least one stage"),
-        (lambda: PipelineSpace("x", [Stage("s", [Algorithm("a")])], forbidden=[{"t": ["a"]}]), "no stage 't'"),
+        (lambda: PipelineSpace("x", [Stage("s", [Algorithm("a")])], forbidden=[{"t": ["a"]}]), "there is no stage 't'"),
         (lambda: one(Float("x", 0, 1), forbidden=[{"s.x": [0.5]}]), "only categorical"),
         (lambda: one(forbidden=[{"s.y": [1]}]), "has that parameter"),
         (lambda: small_space().restrict({"estimator": []}), "at least one algorithm"),

@@ -86,6 +86,7 @@ class FunctionObjective:
         self._extras = [name for name in ("seed", "fidelity") if name in names]
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        del limits  # nothing in this process can enforce them
         extras = {"seed": seed, "fidelity": fidelity}
         return outcome_of(lambda: self.function(pipeline, **{n: extras[n] for n in self._extras}), fidelity)
 

@@ -32,7 +32,7 @@ class MetaDataset:
 
     pipelines: Encoded
     losses: NDArray[np.floating[Any]]
-    tasks: tuple[str, ...]
+    tasks: Sequence[str]
     metafeatures: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

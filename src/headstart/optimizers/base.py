@@ -116,13 +116,13 @@ class Optimizer(ABC):
         nothing is left to propose.
         """
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027
         """Set up the state of a run; called at the end of `start`."""
 
-    def proposed(self, proposal: Proposal) -> None:
+    def proposed(self, proposal: Proposal) -> None:  # noqa: B027
         """A proposal was made (an initial one too); called once for each, also when a log is replayed."""
 
-    def observe(self, trial: Trial) -> None:
+    def observe(self, trial: Trial) -> None:  # noqa: B027
         """A trial is in the history now; called once for each, also when a log is replayed."""
 
     def describe(self) -> dict[str, Any]:

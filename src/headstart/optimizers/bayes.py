@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import NDArray
 
 from headstart.errors import Exhausted, InvalidInput
+from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, untried
 from headstart.registry import create
@@ -55,7 +59,7 @@ class Bayes(Optimizer):
         self.n_starts = n_starts
         self.random_share = random_share
 
-    def meta_fit(self, meta):  # type: ignore[no-untyped-def]
+    def meta_fit(self, meta: MetaDataset) -> Self:
         self.surrogate = create("surrogate", self.surrogate).meta_fit(meta)
         return self
 
@@ -75,7 +79,7 @@ class Bayes(Optimizer):
             return self._proposal(number, left, self._acquisition(self._model, history, left), rng)
         return self._search(number, rng)
 
-    def _proposal(self, number: int, candidates: Encoded, scores: np.ndarray, rng: np.random.Generator) -> Proposal:
+    def _proposal(self, number: int, candidates: Encoded, scores: NDArray[Any], rng: np.random.Generator) -> Proposal:
         best = np.flatnonzero(scores == scores.max())
         chosen = int(best[0] if len(best) == 1 else rng.choice(best))
         return Proposal(number, candidates[chosen], {"by": "bayes", "acquisition": float(scores[chosen])})

@@ -10,7 +10,7 @@ from headstart.errors import Exhausted, InvalidInput
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import tried_ids
 from headstart.space.pipeline import Pipeline
-from headstart.trials import Proposal
+from headstart.trials import Proposal, Trial
 
 
 class Portfolio(Optimizer):
@@ -53,6 +53,6 @@ class Portfolio(Optimizer):
         if self._rest is not None:
             self._rest.proposed(proposal)
 
-    def observe(self, trial: object) -> None:
+    def observe(self, trial: Trial) -> None:
         if self._rest is not None:
-            self._rest.observe(trial)  # type: ignore[arg-type]
+            self._rest.observe(trial)

@@ -121,7 +121,8 @@ class Pool:
     def _distances(self, values: Array, choice: NDArray[np.int64]) -> Array:
         """Squared distance of every pipeline, another algorithm counting as much as opposite ends of a parameter."""
         squared: Array = ((self._pipelines.values - values) ** 2).sum(axis=1)
-        return squared + (self._pipelines.choice != choice).sum(axis=1)
+        squared += (self._pipelines.choice != choice).sum(axis=1)
+        return squared
 
     def nearest(self, values: Array, given: Given | None = None) -> Encoded:
         rows = self._allowed(given)

@@ -47,7 +47,7 @@ class Encoded(Sequence[Pipeline]):
         n = len(choice)
         if values.shape != (n, space.width) or active.shape != values.shape or choice.shape != (n, len(space.stages)):
             raise ValueError(
-                f"arrays do not fit the space {space.name!r} with {len(space.stages)} stages and {space.width} columns: "
+                f"arrays do not fit space {space.name!r} with {len(space.stages)} stages and {space.width} columns: "
                 f"values {values.shape}, active {active.shape}, choice {choice.shape}"
             )
         self.space = space
@@ -181,4 +181,5 @@ def _content_hash(
     table = (table ^ (table >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
     table = (table ^ (table >> np.uint64(29))) * weights
     mixed = (table ^ (table >> np.uint64(32))).sum(axis=1, dtype=np.uint64)
-    return (mixed >> np.uint64(1)).astype(np.int64)
+    hashes: NDArray[np.int64] = (mixed >> np.uint64(1)).astype(np.int64)
+    return hashes

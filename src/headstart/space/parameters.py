@@ -16,7 +16,8 @@ pipelines have equal columns, and what a user reads is what was run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,11 +43,12 @@ def _round_decimals(values: Array, decimals: NDArray[np.int64]) -> Array:
     places = np.clip(np.abs(decimals), 0, 300)
     scale = np.power(10.0, places)
     # Dividing an integer by an exact power of ten gives the float nearest to the decimal number.
-    return np.where(decimals >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale)
+    rounded: Array = np.where(decimals >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale)
+    return rounded
 
 
 @dataclass(frozen=True)
-class _Parameter:
+class _Parameter(ABC):
     name: str
 
     def _check_name(self) -> None:
@@ -97,8 +99,13 @@ class _Number(_Parameter):
         """Columns of these values; values (n,) → (n, 1)."""
         return np.clip(self._to_line(np.asarray(values, dtype=np.float64)), 0.0, 1.0)[:, None]
 
+    @abstractmethod
     def _on_grid(self, values: Array) -> Array:
-        raise NotImplementedError  # pragma: no cover
+        """The nearest values that are in the space."""
+
+    @abstractmethod
+    def contains(self, value: Value) -> bool:
+        """Whether a value is between the bounds and of the right type."""
 
     def from_unit(self, unit: Array) -> list[Value]:
         """Values of these columns, moved to the nearest point of the grid; (n, 1) → list of n."""
@@ -192,7 +199,7 @@ class Categorical(_Parameter):
         The choices are steps on a line, such as 1, 10, 100: one column instead of one per choice.
     """
 
-    choices: tuple[Value, ...]
+    choices: Sequence[Value]
     default: Value = None
     ordered: bool = False
     when: Condition = field(default_factory=dict)
@@ -241,11 +248,16 @@ class Categorical(_Parameter):
         """Which choice each row stands for; (n, width) → (n,)."""
         if self.ordered:
             return np.rint(np.clip(unit[:, 0], 0, 1) * (len(self.choices) - 1)).astype(np.int64)
-        return unit.argmax(axis=1)
+        chosen: NDArray[np.int64] = unit.argmax(axis=1)
+        return chosen
+
+    def positions_of(self, values: Iterable[Value]) -> list[int]:
+        """Which choices these values are."""
+        lookup: dict[tuple[str, Value], int] = self._positions  # type: ignore[attr-defined]
+        return [lookup[self._token(value)] for value in values]
 
     def to_unit(self, values: Sequence[Value]) -> Array:
-        lookup: dict[tuple[str, Value], int] = self._positions  # type: ignore[attr-defined]
-        return self._columns(np.array([lookup[self._token(v)] for v in values], dtype=np.int64))
+        return self._columns(np.array(self.positions_of(values), dtype=np.int64))
 
     def from_unit(self, unit: Array) -> list[Value]:
         return [self.choices[i] for i in self.positions(unit)]

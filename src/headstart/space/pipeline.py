@@ -40,6 +40,7 @@ class Pipeline:
     params: tuple[Mapping[str, Value], ...]
     order: tuple[int, ...] | None
     id: int | None
+    _key: str | None
 
     def __init__(
         self,
@@ -83,8 +84,8 @@ class Pipeline:
         if self._key is None:
             text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
             object.__setattr__(self, "_key", text)
-        key: str = self._key
-        return key
+            return text
+        return self._key
 
     def __eq__(self, other: object) -> bool:
         return self.key == other.key if isinstance(other, Pipeline) else NotImplemented

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from headstart.errors import SpaceError, suggestion
 from headstart.space.candidates import Given
 from headstart.space.encoded import Encoded
-from headstart.space.parameters import Categorical, Parameter
+from headstart.space.layout import Clause, Layout
+from headstart.space.parameters import Categorical
 from headstart.space.pipeline import Pipeline, Value
 from headstart.space.stages import Algorithm, Stage
 
@@ -89,19 +90,9 @@ class PipelineSpace:
         names = [stage.name for stage in self.stages]
         if not names or len(set(names)) != len(names):
             raise SpaceError(f"a space needs at least one stage and no two of one name, got {names}")
-        self._layout: list[list[list[tuple[Parameter, slice]]]] = []
-        column = 0
-        for stage in self.stages:
-            blocks = []
-            for algorithm in stage.algorithms:
-                block = []
-                for parameter in algorithm.params:
-                    block.append((parameter, slice(column, column + parameter.width)))
-                    column += parameter.width
-                blocks.append(block)
-            self._layout.append(blocks)
-        self.width = column
-        self._clauses = [self._read_clause(clause) for clause in self.forbidden]
+        self._layout = Layout(self.stages)
+        self.width = self._layout.width
+        self._clauses = [Clause(self._layout, clause) for clause in self.forbidden]
 
     # -- structure ----------------------------------------------------------------------------------------------
 
@@ -128,13 +119,10 @@ class PipelineSpace:
         """Columns of an algorithm, or of one of its parameters, in `Encoded.values`."""
         s = self.stage_position(stage)
         a = self.stages[s].position(algorithm)
-        block = self._layout[s][a]
         if parameter is not None:
-            self.stages[s].algorithms[a].param(parameter)
-            return next(columns for p, columns in block if p.name == parameter)
-        if not block:
-            return slice(0, 0)
-        return slice(block[0][1].start, block[-1][1].stop)
+            self.stages[s].algorithms[a].param(parameter)  # raises, naming what there is
+            return next(columns for p, columns in self._layout.blocks[s][a] if p.name == parameter)
+        return self._layout.span(s, a)
 
     def blocks(self) -> Iterator[tuple[int, int, Algorithm, slice]]:
         """Position of stage and algorithm, the algorithm and its columns, for all of them in order."""
@@ -177,7 +165,7 @@ class PipelineSpace:
         names, columns, levels = [], [], []
         for s, stage in enumerate(self.stages):
             for a in stage.positions((given or {}).get(stage.name)):
-                for parameter, place in self._layout[s][a]:
+                for parameter, place in self._layout.blocks[s][a]:
                     if isinstance(parameter, Categorical) and not parameter.ordered:
                         continue
                     names.append(f"{stage.name}.{stage.algorithms[a].name}.{parameter.name}")
@@ -187,158 +175,31 @@ class PipelineSpace:
 
     # -- arrays -------------------------------------------------------------------------------------------------
 
-    def _read_clause(self, clause: Mapping[str, tuple[Value, ...]]) -> list[Any]:
-        """A forbidden combination as tests on arrays: (stage, algorithms, [(algorithm, parameter, columns, values)])."""
-        tests: list[Any] = []
-        for key, values in clause.items():
-            name, _, parameter = key.partition(".")
-            s = self.stage_position(name)
-            stage = self.stages[s]
-            if not parameter:
-                tests.append((s, [stage.position(str(v)) for v in values], None))
-                continue
-            places = []
-            for a, block in enumerate(self._layout[s]):
-                for p, columns in block:
-                    if p.name == parameter:
-                        if not isinstance(p, Categorical):
-                            raise SpaceError(f"forbidden combination {key!r}: only categorical parameters can be used")
-                        wanted = [i for i, choice in enumerate(p.choices) if choice in values]
-                        places.append((a, p, columns, wanted))
-            if not places:
-                raise SpaceError(f"forbidden combination {key!r}: no algorithm of stage {name!r} has that parameter")
-            tests.append((s, None, places))
-        return tests
-
-    def _is_forbidden(self, values: Array, active: NDArray[np.bool_], choice: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows hold a forbidden combination; (n,)."""
-        bad = np.zeros(len(choice), dtype=bool)
-        for clause in self._clauses:
-            met = np.ones(len(choice), dtype=bool)
-            for s, algorithms, places in clause:
-                if places is None:
-                    met &= np.isin(choice[:, s], algorithms)
-                    continue
-                here = np.zeros(len(choice), dtype=bool)
-                for a, parameter, columns, wanted in places:
-                    on = (choice[:, s] == a) & active[:, columns.start]
-                    here |= on & np.isin(parameter.positions(values[:, columns]), wanted)
-                met &= here
-            bad |= met
-        return bad
-
-    def _activate(self, values: Array, choice: NDArray[np.int64]) -> tuple[Array, NDArray[np.bool_]]:
-        """Which columns are active, and the values with 0 elsewhere."""
-        active = np.zeros(values.shape, dtype=bool)
-        for s, blocks in enumerate(self._layout):
-            for a, block in enumerate(blocks):
-                rows = np.flatnonzero(choice[:, s] == a)
-                if len(rows) == 0:
-                    continue
-                on_by_name: dict[str, NDArray[np.bool_]] = {}
-                place_by_name = {p.name: (p, columns) for p, columns in block}
-                for parameter, columns in block:
-                    on = np.ones(len(rows), dtype=bool)
-                    for parent, wanted in parameter.when.items():
-                        p, parent_columns = place_by_name[parent]
-                        assert isinstance(p, Categorical)
-                        positions = [
-                            i for i, c in enumerate(p.choices) if any(p._token(c) == p._token(w) for w in wanted)
-                        ]
-                        on &= on_by_name[parent] & np.isin(p.positions(values[rows][:, parent_columns]), positions)
-                    on_by_name[parameter.name] = on
-                    active[rows[:, None], np.arange(columns.start, columns.stop)] = on[:, None]
-        return np.where(active, values, 0.0), active
-
-    @cached_property
-    def _defaults(self) -> Array:
-        """Default of every parameter of every algorithm; (D,)."""
-        values = np.zeros(self.width)
-        for blocks in self._layout:
-            for block in blocks:
-                for parameter, columns in block:
-                    values[columns] = parameter.to_unit([parameter.default])[0]
-        return values
-
     def _encoded(self, values: Array, choice: NDArray[np.int64], order: NDArray[np.int64] | None) -> Encoded:
-        values, active = self._activate(values, choice)
+        values, active = self._layout.activate(values, choice)
         return Encoded(self, values, active, choice, order)
 
     def _allowed_only(self, encoded: Encoded) -> Encoded:
         if not self._clauses:
             return encoded
-        return encoded.take(~self._is_forbidden(encoded.values, encoded.active, encoded.choice))
+        arrays = encoded.values, encoded.active, encoded.choice
+        return encoded.take(~np.logical_or.reduce([clause.is_met(*arrays) for clause in self._clauses]))
 
     def encode(self, pipelines: Iterable[Pipeline]) -> Encoded:
         """These pipelines as arrays; raises `SpaceError` for one that does not belong to the space."""
         items = list(pipelines)
-        n = len(items)
-        choice = np.zeros((n, len(self.stages)), dtype=np.int64)
-        values = np.zeros((n, self.width))
-        active = np.zeros((n, self.width), dtype=bool)
-        cells: dict[tuple[int, int, int], tuple[list[int], list[Value]]] = {}
-        lookups = [{name: i for i, name in enumerate(stage.names)} for stage in self.stages]
-        slots = [[{p.name: k for k, (p, _) in enumerate(block)} for block in blocks] for blocks in self._layout]
-        for i, pipeline in enumerate(items):
-            if len(pipeline.algorithms) != len(self.stages):
-                raise SpaceError(
-                    f"a pipeline of space {self.name!r} has {len(self.stages)} stages, got {len(pipeline.algorithms)}"
-                )
-            for s, algorithm in enumerate(pipeline.algorithms):
-                a = lookups[s].get(algorithm)
-                if a is None:
-                    a = self.stages[s].position(algorithm)  # raises, naming what there is
-                choice[i, s] = a
-                slot = slots[s][a]
-                for name, value in pipeline.params[s].items():
-                    k = slot.get(name)
-                    if k is None:
-                        self.stages[s].algorithms[a].param(name)  # raises, naming what there is
-                        raise AssertionError("unreachable")
-                    rows, column_values = cells.setdefault((s, a, k), ([], []))
-                    rows.append(i)
-                    column_values.append(value)
-        for (s, a, k), (rows, column_values) in cells.items():
-            parameter, columns = self._layout[s][a][k]
-            for value in column_values:
-                if not parameter.contains(value):
-                    where = f"{self.stages[s].name}.{self.stages[s].names[a]}.{parameter.name}"
-                    raise SpaceError(f"{where} cannot be {value!r}: {_range(parameter)}")
-            values[rows, columns] = parameter.to_unit(column_values)
-            active[rows, columns] = True
-        order = self._encode_orders(items)
-        encoded = self._encoded(values, choice, order)
-        wrong = np.flatnonzero((encoded.active != active).any(axis=1))
-        if len(wrong):
-            pipeline = items[int(wrong[0])]
-            raise SpaceError(
-                f"{pipeline!r} must have exactly the hyper-parameters that are active for its algorithms: "
-                f"{self._difference(encoded.active[wrong[0]], active[wrong[0]])}"
-            )
-        return encoded
+        return Encoded(self, *self._layout.encode(items), self._orders(items))
 
-    def _encode_orders(self, items: Sequence[Pipeline]) -> NDArray[np.int64] | None:
+    def _orders(self, pipelines: Sequence[Pipeline]) -> NDArray[np.int64] | None:
         usual = tuple(range(len(self.stages)))
-        if not self.free_order:
-            for pipeline in items:
-                if pipeline.order not in (None, usual):
-                    raise SpaceError(f"space {self.name!r} has a fixed order of stages, got order {pipeline.order}")
-            return None
-        for pipeline in items:
+        for pipeline in pipelines:
             if pipeline.order is not None and sorted(pipeline.order) != list(usual):
                 raise SpaceError(f"order must name each of the {len(usual)} stages once, got {pipeline.order}")
-        return np.array([p.order or usual for p in items], dtype=np.int64).reshape(len(items), len(usual))
-
-    def _difference(self, expected: NDArray[np.bool_], found: NDArray[np.bool_]) -> str:
-        words = []
-        for s, blocks in enumerate(self._layout):
-            for a, block in enumerate(blocks):
-                for parameter, columns in block:
-                    c = columns.start
-                    if expected[c] != found[c]:
-                        name = f"{self.stages[s].name}.{self.stages[s].names[a]}.{parameter.name}"
-                        words.append(f"{name} is {'missing' if expected[c] else 'not active'}")
-        return ", ".join(words)
+            if not self.free_order and pipeline.order not in (None, usual):
+                raise SpaceError(f"space {self.name!r} has a fixed order of stages, got order {pipeline.order}")
+        if not self.free_order:
+            return None
+        return np.array([p.order or usual for p in pipelines], dtype=np.int64).reshape(len(pipelines), len(usual))
 
     def decode_row(
         self,
@@ -349,12 +210,7 @@ class PipelineSpace:
         recorded: int | None,
     ) -> Pipeline:
         """The pipeline that one row of arrays stands for."""
-        algorithms, params = [], []
-        for s, a in enumerate(choice.tolist()):
-            algorithms.append(self.stages[s].names[a])
-            params.append(
-                {p.name: p.from_unit(values[None, c])[0] for p, c in self._layout[s][a] if active[c.start]},
-            )
+        algorithms, params = self._layout.decode(values, active, choice)
         return Pipeline(algorithms, params, None if order is None else order.tolist(), recorded)
 
     # -- candidates ---------------------------------------------------------------------------------------------
@@ -377,7 +233,7 @@ class PipelineSpace:
     def _draw(self, rng: np.random.Generator, n: int, options: list[NDArray[np.int64]]) -> Encoded:
         choice = np.stack([rng.choice(o, n) for o in options], axis=1)
         values = np.zeros((n, self.width))
-        for s, blocks in enumerate(self._layout):
+        for s, blocks in enumerate(self._layout.blocks):
             for a in options[s]:
                 rows = np.flatnonzero(choice[:, s] == a)
                 for parameter, columns in blocks[a]:
@@ -394,7 +250,7 @@ class PipelineSpace:
         options = [stage.positions((given or {}).get(stage.name)) for stage in self.stages]
         choice = np.array([[o[0] for o in options]])
         order = np.arange(len(self.stages))[None, :] if self.free_order else None
-        found = self._allowed_only(self._encoded(self._defaults[None, :], choice, order))
+        found = self._allowed_only(self._encoded(self._layout.defaults[None, :], choice, order))
         if len(found) == 0:
             found = self.sample(np.random.default_rng(0), 1, given)
         return found[0]
@@ -406,7 +262,7 @@ class PipelineSpace:
         activates has its defaults), or two stages changing places.
         """
         here = self.encode([pipeline])
-        filled = np.where(here.active[0], here.values[0], self._defaults)
+        filled = np.where(here.active[0], here.values[0], self._layout.defaults)
         values: list[Array] = []
         choices: list[NDArray[np.int64]] = []
         orders: list[NDArray[np.int64]] = []
@@ -425,7 +281,7 @@ class PipelineSpace:
                     changed = choice.copy()
                     changed[s] = a
                     add(filled, changed, order)
-            for parameter, columns in self._layout[s][choice[s]]:
+            for parameter, columns in self._layout.blocks[s][choice[s]]:
                 if here.active[0, columns.start]:
                     for moved in parameter.neighbours(filled[columns], rng):
                         row = filled.copy()
@@ -447,7 +303,7 @@ class PipelineSpace:
         points = np.atleast_2d(np.asarray(values, dtype=np.float64))
         snapped = np.zeros_like(points)
         options = [stage.positions((given or {}).get(stage.name)) for stage in self.stages]
-        for s, blocks in enumerate(self._layout):
+        for s, blocks in enumerate(self._layout.blocks):
             for parameter, columns in blocks[options[s][0]]:
                 snapped[:, columns] = parameter.to_unit(parameter.from_unit(points[:, columns]))
         choice = np.tile([o[0] for o in options], (len(points), 1))
@@ -498,9 +354,3 @@ class PipelineSpace:
     def __repr__(self) -> str:
         stages = ", ".join(f"{s.name}: {len(s.algorithms)}" for s in self.stages)
         return f"PipelineSpace({self.name!r}; {stages}; {self.width} columns)"
-
-
-def _range(parameter: Parameter) -> str:
-    if isinstance(parameter, Categorical):
-        return f"it must be one of {', '.join(map(repr, parameter.choices))}"
-    return f"it must be a number in [{parameter.low!r}, {parameter.high!r}]"

@@ -30,7 +30,7 @@ class Algorithm:
 
     name: str
     path: str | None = None
-    params: tuple[Parameter, ...] = ()
+    params: Sequence[Parameter] = ()
     fixed: Mapping[str, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class Stage:
     """
 
     name: str
-    algorithms: tuple[Algorithm, ...]
+    algorithms: Sequence[Algorithm]
     kind: Literal["step", "fit_option"] = "step"
 
     def __post_init__(self) -> None:

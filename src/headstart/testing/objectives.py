@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -27,7 +27,7 @@ class ObjectiveContract(ABC):
         """A few pipelines it can evaluate, of which at least one is ok."""
 
     @pytest.fixture
-    def objective(self):  # type: ignore[no-untyped-def]
+    def objective(self) -> Iterator[Objective]:
         objective = self.make()
         yield objective
         close = getattr(objective, "close", None)

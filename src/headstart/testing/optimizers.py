@@ -17,7 +17,7 @@ from headstart.evaluation.synthetic import Synthetic
 from headstart.history import History
 from headstart.optimizers.base import Optimizer, decision_stream
 from headstart.space.candidates import Pool
-from headstart.study import Study
+from headstart.study import Callback, Study
 from headstart.task import Task
 from headstart.testing.examples import evaluate, failed, feed, live_task, pool_task, random_trials, small_meta
 from headstart.trials import Outcome, Proposal, Trial
@@ -216,8 +216,8 @@ class OptimizerContract(ABC):
         assert json.loads(json.dumps(described)) == described
 
 
-def _die_at(number: int):  # type: ignore[no-untyped-def]
-    def callback(study: Study, trial: Trial) -> None:
+def _die_at(number: int) -> Callback:
+    def callback(study: Study, trial: Trial) -> None:  # noqa: ARG001
         if trial.number == number:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,0 +1,41 @@
+"""What must stay light."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "sklearn", "pandas", "scipy", "lightgbm", "catboost")
+
+
+def loaded(code):
+    probe = f"import sys\n{code}\nprint([m for m in {HEAVY!r} if m in sys.modules])"
+    return subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True
+    ).stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import headstart",
+        "import headstart\nheadstart.Study, headstart.PipelineSpace, headstart.Store, headstart.Sandbox",
+        "from headstart.cli.main import app\nfrom typer.testing import CliRunner\n"
+        "assert 'studies' in CliRunner().invoke(app, ['--help']).output",
+        "from headstart.cli.main import app\nfrom typer.testing import CliRunner\n"
+        "assert 'bayes' in CliRunner().invoke(app, ['methods']).output",
+    ],
+)
+def test_nothing_heavy_is_loaded(code):
+    assert loaded(code) == "[]"
+
+
+def test_every_public_name_can_be_had():
+    import headstart
+
+    assert 0 < len(headstart.__all__) <= 25
+    for name in headstart.__all__:
+        assert getattr(headstart, name).__name__ == name
+        assert name in dir(headstart)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        headstart.nonsense

@@ -1,0 +1,421 @@
+"""The study: budgets, parallel runs, callbacks, interruption, resuming."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import MultiStepOptimizer, TreeOptimizer
+
+from headstart.errors import HeadstartError, InvalidInput, StudyExists
+from headstart.evaluation import FunctionObjective
+from headstart.evaluation.replay import Replay
+from headstart.evaluation.synthetic import Synthetic
+from headstart.optimizers.bayes import Bayes
+from headstart.optimizers.portfolio import Portfolio
+from headstart.optimizers.random import RandomSearch
+from headstart.store import Store
+from headstart.study import Study
+from headstart.testing.examples import live_task, pool_task, small_meta, small_space
+from headstart.trials import Limits, Outcome, Status
+
+
+def synthetic(**options):
+    return Synthetic(small_space(), 7, **options)
+
+
+def proposals(history):
+    return [t.proposal for t in history]
+
+
+class TestBudget:
+    def test_evaluations(self):
+        study = Study(live_task(), synthetic())
+        assert len(study.run(evaluations=7)) == 7
+        assert study.reason == "evaluations"
+
+    def test_evaluations_count_in_all(self):
+        study = Study(live_task(), synthetic())
+        study.run(evaluations=4)
+        assert len(study.run(evaluations=9)) == 9
+        assert proposals(study.history) == proposals(Study(live_task(), synthetic()).run(evaluations=9))
+
+    def test_seconds(self):
+        study = Study(live_task(), synthetic(seconds=0.02))
+        history = study.run(seconds=0.5)
+        assert study.reason == "seconds"
+        assert 2 <= len(history) <= 25
+
+    def test_whichever_comes_first(self):
+        study = Study(live_task(), synthetic())
+        assert len(study.run(seconds=60, evaluations=3)) == 3
+        assert study.reason == "evaluations"
+
+    def test_patience(self):
+        losses = iter([0.5, 0.4, 0.6, 0.4, 0.9, 0.3])
+        study = Study(live_task(), FunctionObjective(lambda p: next(losses)))
+        assert len(study.run(evaluations=6, patience=3)) == 5
+        assert study.reason == "patience"
+
+    def test_exhausted(self):
+        pipelines = small_space().sample(np.random.default_rng(0), 3)
+        study = Study(live_task(), synthetic(), Portfolio(pipelines))
+        assert [t.pipeline for t in study.run(evaluations=10)] == list(pipelines)
+        assert study.reason == "exhausted"
+
+    @pytest.mark.parametrize(
+        ("budget", "message"),
+        [
+            ({}, "needs a budget"),
+            ({"seconds": 0}, "seconds must be a positive number, got 0"),
+            ({"seconds": -3}, "got -3"),
+            ({"seconds": float("nan")}, "got nan"),
+            ({"seconds": "60"}, "got '60'"),
+            ({"evaluations": 0}, "evaluations must be a positive whole number"),
+            ({"evaluations": 2.5}, "got 2.5"),
+            ({"evaluations": True}, "got True"),
+            ({"evaluations": 3, "n_jobs": 0}, "n_jobs must be"),
+            ({"evaluations": 3, "patience": -1}, "patience must be"),
+        ],
+    )
+    def test_bad_budgets_are_refused(self, budget, message):
+        with pytest.raises(InvalidInput, match=message):
+            Study(live_task(), synthetic()).run(**budget)
+
+
+class TestOutcomes:
+    def test_failures_are_trials_too(self):
+        def objective(pipeline):
+            if pipeline.algorithms[1] == "knn":
+                raise RuntimeError("no neighbours today")
+            return float("nan") if pipeline.algorithms[1] == "svm" else 0.5
+
+        history = Study(live_task(), FunctionObjective(objective)).run(evaluations=30)
+        found = {t.pipeline.algorithms[1]: t.outcome for t in history}
+        assert found["knn"].status is Status.CRASHED
+        assert "no neighbours today" in found["knn"].error
+        assert found["svm"].status is Status.INVALID
+        assert found["naive_bayes"].loss == 0.5
+        assert history.targets().tolist() == [0.5] * 30
+
+    def test_an_executor_that_fails_does_not_end_the_run(self):
+        class Flaky(Executor):
+            calls = 0
+
+            def submit(self, fn, /, *args, **kwargs):
+                self.calls += 1
+                future = Future()
+                if self.calls % 2:
+                    future.set_exception(OSError("node lost"))
+                else:
+                    future.set_result(fn(*args, **kwargs))
+                return future
+
+        history = Study(live_task(), synthetic()).run(evaluations=6, executor=Flaky())
+        assert [t.outcome.status.value for t in history] == ["crashed", "ok"] * 3
+        assert "node lost" in history.trials[0].outcome.error
+
+    def test_a_mistake_in_the_set_up_ends_the_run(self):
+        def objective(pipeline, limits, seed, fidelity):
+            raise HeadstartError("the table is gone")
+
+        with pytest.raises(HeadstartError, match="the table is gone"):
+            Study(live_task(), objective).run(evaluations=3)
+
+    def test_seeds_differ_by_proposal_and_follow_from_the_studys(self):
+        def run(seed):
+            seen = []
+            Study(live_task(), FunctionObjective(lambda p, seed: seen.append(seed) or 0.0), seed=seed).run(
+                evaluations=5
+            )
+            return seen
+
+        assert run(1) == run(1)
+        assert len({*run(1), *run(2)}) == 10
+        assert all(0 <= s < 2**31 for s in run(1))
+
+
+class Slow:
+    """An objective whose evaluations end in another order than they began."""
+
+    def __init__(self, seconds):
+        self.seconds, self.inner = seconds, synthetic()
+
+    def __call__(self, pipeline, limits, seed, fidelity):
+        time.sleep(self.seconds * (seed % 5))
+        return self.inner(pipeline, limits, seed, fidelity)
+
+
+class TestParallel:
+    def test_keeps_all_jobs_busy(self):
+        running, most, lock = 0, 0, threading.Lock()
+
+        def objective(pipeline):
+            nonlocal running, most
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.02)
+            with lock:
+                running -= 1
+            return 0.1
+
+        Study(live_task(), FunctionObjective(objective)).run(evaluations=12, n_jobs=3)
+        assert most == 3
+
+    @pytest.mark.parametrize(
+        "optimizer",
+        ["random", Bayes("gp", n_initial=3, n_samples=50, n_starts=1), MultiStepOptimizer(), TreeOptimizer()],
+    )
+    def test_ordered_runs_are_the_same_each_time(self, optimizer):
+        runs = [Study(live_task(), Slow(0.004 * k), optimizer).run(evaluations=14, n_jobs=3) for k in (0, 1, 2)]
+        assert proposals(runs[0]) == proposals(runs[1]) == proposals(runs[2])
+        assert [t.number for t in runs[1]] == list(range(14))
+
+    def test_unordered_runs_tell_at_once(self):
+        history = Study(live_task(), Slow(0.01)).run(evaluations=14, n_jobs=3, ordered=False)
+        assert sorted(t.number for t in history) == list(range(14))
+        assert [t.number for t in history] != list(range(14))
+
+    @pytest.mark.parametrize("executor", [ThreadPoolExecutor, ProcessPoolExecutor])
+    def test_any_executor_of_the_standard_library(self, executor):
+        expected = Study(live_task(), synthetic()).run(evaluations=6)
+        with executor(2) as workers:
+            history = Study(live_task(), synthetic()).run(evaluations=6, executor=workers)
+        assert [t.outcome.loss for t in history] == [t.outcome.loss for t in expected]
+
+    def test_dask(self):
+        distributed = pytest.importorskip("distributed")
+        expected = Study(live_task(), synthetic()).run(evaluations=6)
+        with distributed.Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as client:
+            history = Study(live_task(), synthetic()).run(evaluations=6, executor=client.get_executor(), n_jobs=2)
+        assert [t.outcome.loss for t in history] == [t.outcome.loss for t in expected]
+
+
+class TestCallbacks:
+    def test_see_each_trial_once_and_may_stop(self):
+        seen = []
+
+        def callback(study, trial):
+            seen.append(trial.number)
+            assert study.history.trials[-1] is trial
+            if trial.number == 4:
+                study.stop("enough")
+
+        study = Study(live_task(), synthetic(), callbacks=[callback])
+        study.run(evaluations=50)
+        assert seen == [0, 1, 2, 3, 4]
+        assert study.reason == "enough"
+        study.run(evaluations=7)  # a stop holds for one run
+        assert seen == [0, 1, 2, 3, 4, 5, 6]
+
+    def test_one_that_raises_loses_nothing(self, tmp_path):
+        def callback(study, trial):
+            if trial.number == 2:
+                raise RuntimeError("full stop")
+
+        with Store.open(tmp_path / "store") as store:
+            with pytest.raises(RuntimeError, match="full stop"):
+                Study(live_task(), synthetic(), store=store, callbacks=[callback]).run(evaluations=9)
+            assert len(Study(live_task(), synthetic(), store=store, resume=True).history) == 3
+
+
+class TestInterrupt:
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_ctrl_c_keeps_what_is_finished(self, n_jobs):
+        def callback(study, trial):
+            if trial.number == 3:
+                signal.raise_signal(signal.SIGINT)
+
+        study = Study(live_task(), synthetic(), callbacks=[callback])
+        history = study.run(evaluations=20, n_jobs=n_jobs)
+        assert study.reason == "interrupted"
+        assert 4 <= len(history) <= 5
+        study.callbacks = []
+        assert len(study.run(evaluations=20, n_jobs=n_jobs)) == 20
+
+    def test_ctrl_c_reaches_an_evaluation_in_this_process(self):
+        calls = []
+
+        def objective(pipeline):
+            calls.append(pipeline)
+            if len(calls) == 3:
+                signal.raise_signal(signal.SIGINT)
+            return 0.1
+
+        study = Study(live_task(), FunctionObjective(objective))
+        assert len(study.run(evaluations=5)) == 2
+        assert study.reason == "interrupted"
+        again = study.run(evaluations=5)
+        assert [t.number for t in again] == list(range(5))
+        assert calls[2] == calls[3]  # what was under way runs again
+
+
+class CutOff:
+    """Pretends to be a sandbox: takes as long as it may and reports a time-out."""
+
+    def __init__(self, number_that_lasts):
+        self.calls, self.last = 0, number_that_lasts
+
+    def __call__(self, pipeline, limits, seed, fidelity):
+        self.calls += 1
+        if self.calls < self.last:
+            return Outcome.of(0.5)
+        time.sleep(limits.seconds)
+        return Outcome.failed(Status.TIMEOUT, "took longer")
+
+
+class TestDeadline:
+    def test_an_evaluation_cut_off_by_the_budget_stays_pending(self):
+        study = Study(live_task(), CutOff(3), limits=Limits(seconds=30))
+        history = study.run(seconds=0.3)
+        assert len(history) == 2
+        assert list(history.pending) == [2]
+        study.objective = synthetic()
+        assert [t.number for t in study.run(evaluations=5)] == list(range(5))
+
+    def test_an_evaluation_over_its_own_limit_is_a_failure(self):
+        history = Study(live_task(), CutOff(1), limits=Limits(seconds=0.01)).run(evaluations=2, seconds=60)
+        assert [t.outcome.status for t in history] == [Status.TIMEOUT] * 2
+
+
+class TestInitial:
+    def test_in_a_replay_a_missing_value_costs_an_evaluation(self):
+        meta = small_meta(missing=0.3)
+        everything = replace(meta, losses=np.nan_to_num(meta.losses, nan=9.0)).pool(0)
+        missing = int(np.flatnonzero(np.isnan(meta.losses[0]))[0])
+        task = replace(pool_task(meta), candidates=everything, initial=[meta.pipelines[missing]])
+        history = Study(task, Replay(meta, 0)).run(evaluations=3)
+        assert history.trials[0].outcome.status is Status.CRASHED
+        assert history.trials[1].outcome.loss == meta.losses[0][history.trials[1].pipeline.id - 100] or np.isnan(
+            meta.losses[0][history.trials[1].pipeline.id - 100]
+        )
+
+
+class TestStore:
+    def test_a_run_can_be_read_back(self, tmp_path):
+        with Store.open(tmp_path / "store") as store:
+            history = Study(live_task(), synthetic(failing=0.3), store=store, name="a").run(evaluations=8)
+        with Store.open(tmp_path / "store") as store:
+            stored = store.read_study("a").trials()
+            assert [t.proposal for t in stored] == proposals(history)
+            assert [t.outcome for t in stored] == [t.outcome for t in history]
+            assert store.task("live").info["metric"] == "loss"
+
+    def test_a_second_study_of_that_name_is_refused_unless_resumed(self, tmp_path):
+        with Store.open(tmp_path / "store") as store:
+            Study(live_task(), synthetic(), store=store).run(evaluations=2)
+            with pytest.raises(StudyExists, match="study"):
+                Study(live_task(), synthetic(), store=store)
+            study = Study(live_task(), synthetic(), store=store, resume=True)
+            assert len(study.history) == 2
+            assert proposals(study.run(evaluations=6)) == proposals(Study(live_task(), synthetic()).run(evaluations=6))
+
+    def test_resume_starts_anew_when_there_is_nothing(self, tmp_path):
+        with Store.open(tmp_path / "store") as store:
+            assert len(Study(live_task(), synthetic(), store=store, resume=True).run(evaluations=2)) == 2
+
+    @pytest.mark.parametrize(
+        ("change", "part"),
+        [({"seed": 5}, "seed"), ({"optimizer": "bayes"}, "optimizer"), ({"task": live_task("another")}, "task")],
+    )
+    def test_only_the_same_study_is_resumed(self, tmp_path, change, part):
+        with Store.open(tmp_path / "store") as store:
+            Study(live_task(), synthetic(), store=store).run(evaluations=2)
+            options = {"task": live_task(), "objective": synthetic(), "store": store, "resume": True, **change}
+            with pytest.raises(InvalidInput, match=f"same {part}"):
+                Study(**options)
+
+    def test_artefacts_are_kept(self, tmp_path):
+        def objective(pipeline):
+            return Outcome.of(0.5, artefacts={"predictions": np.arange(5.0), "model": {"a": 1}})
+
+        with Store.open(tmp_path / "store") as store:
+            Study(live_task(), FunctionObjective(objective), store=store).run(evaluations=2)
+            log = store.read_study("study")
+            np.testing.assert_array_equal(log.artefact(1, "predictions"), np.arange(5.0))
+            assert log.artefact(1, "model", trusted=True) == {"a": 1}
+
+    def test_results_that_wait_for_their_turn_survive(self, tmp_path):
+        """Trial 1 ends before trial 0; the process dies while 0 is under way."""
+        script = f"""
+import os, signal, sys, time
+sys.path.insert(0, {str(tmp_path)!r})
+from headstart import Limits, Store, Study
+from headstart.testing.examples import live_task, small_space
+from headstart.evaluation.synthetic import Synthetic
+
+inner = Synthetic(small_space(), 7)
+calls = []
+
+def objective(pipeline, limits, seed, fidelity):
+    calls.append(seed)
+    if len(calls) == 1:
+        time.sleep(60)
+    return inner(pipeline, limits, seed, fidelity)
+
+def watch(store):
+    import threading
+    def wait():
+        while not any(s.n_trials == 1 for s in store.studies()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Thread(target=wait).start()
+
+store = Store.open({str(tmp_path / "store")!r})
+study = Study(live_task(), objective, store=store)
+watch(store)
+study.run(evaluations=6, n_jobs=2)
+"""
+        killed = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        with Store.open(tmp_path / "store") as store:
+            log = store.read_study("study")
+            assert [t.number for t in log.untold()] == [1]
+            finished = log.untold()[0].finished
+            history = Study(live_task(), synthetic(), store=store, resume=True).run(evaluations=6, n_jobs=2)
+        assert proposals(history) == proposals(Study(live_task(), synthetic()).run(evaluations=6, n_jobs=2))
+        assert history.trials[1].finished == finished  # it was not run again
+
+
+def test_the_default_is_random_search():
+    assert isinstance(Study(live_task(), synthetic()).optimizer, RandomSearch)
+
+
+def test_settings_are_json(tmp_path):
+    with Store.open(tmp_path / "store") as store:
+        portfolio = Portfolio([small_space().default()], then=Bayes("gp"))
+        Study(live_task(), synthetic(), portfolio, store=store).run(evaluations=2)
+        settings = store.read_study("study").settings
+        assert json.loads(json.dumps(settings)) == settings
+        assert settings["optimizer"]["then"]["surrogate"] == "gp"
+        Study(live_task(), synthetic(), portfolio, store=store, resume=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX only")
+def test_a_script_interrupted_from_outside_ends_cleanly(tmp_path):
+    script = f"""
+import time
+from headstart import Store, Study
+from headstart.testing.examples import live_task, small_space
+from headstart.evaluation.synthetic import Synthetic
+store = Store.open({str(tmp_path / "store")!r})
+objective = Synthetic(small_space(), 7, seconds=0.05)
+study = Study(live_task(), objective, store=store, callbacks=[lambda s, t: print(t.number, flush=True)])
+study.run(seconds=60)
+print(study.reason)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert lines == ["0\n", "1\n", "2\n"]
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert rest.splitlines()[-1] == "interrupted"
