@@ -1,0 +1,226 @@
+"""The workers that a sandbox and its copies in one process share."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import HeadstartError
+from headstart.evaluation import _wire
+from headstart.evaluation._processes import NotStarted, Plan, WorkerProcess, kill_strays
+from headstart.trials import Limits, Outcome, Status
+
+_LINGER_SECONDS = 60.0
+_ATTEMPTS = 3
+
+_pools: dict[str, Pool] = {}
+_pools_lock = threading.RLock()
+
+
+class Pool:
+    """The workers of one sandbox and of its copies in this process.
+
+    Parameters
+    ----------
+    token
+        Identifies the sandbox in all processes.
+    write_payload
+        Writes the objective to a path.
+    lingers
+        Whether the pool stays for a while when no sandbox uses it any more. A copy in another process is made anew
+        for each task, so its workers must outlive it.
+    preload, threads, mode, spool
+        As for `Sandbox`.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        write_payload: Callable[[Path], None],
+        *,
+        preload: tuple[str, ...],
+        threads: int,
+        mode: str | None,
+        spool: str | None,
+        lingers: bool = False,
+    ) -> None:
+        self.token = token
+        self._lingers = lingers
+        self._closed = False
+        self._users = 0
+        self._used_at = time.monotonic()
+        self._numbers = itertools.count()
+        self.forget_workers()
+        if spool is not None:
+            os.makedirs(spool, exist_ok=True)
+        directory = Path(tempfile.mkdtemp(prefix="headstart-sandbox-", dir=spool))
+        self._owner = os.getpid()
+        self.plan = Plan(
+            payload=directory / _wire.PAYLOAD_NAME,
+            temporary=spool is None,
+            preload=preload,
+            threads=threads,
+            mode=mode or ("fork" if sys.platform == "linux" else "serve"),
+        )
+        try:
+            write_payload(self.plan.payload)
+        except BaseException:
+            _wire.clean_spool(directory, self.plan.temporary)
+            raise
+        with _pools_lock:
+            _pools[token] = self
+
+    @classmethod
+    def shared(cls, token: str, payload: bytes, options: Mapping[str, Any]) -> Pool:
+        """The pool of that token, made if there is none; pools that nobody used for a while are closed."""
+        with _pools_lock:
+            for pool in [*_pools.values()]:
+                if pool.token != token and pool._users == 0 and time.monotonic() - pool._used_at > _LINGER_SECONDS:
+                    pool.close()
+            known = _pools.get(token)
+            return known or cls(token, lambda path: _write(path, payload), lingers=True, **options)
+
+    def attach(self, user: object) -> None:
+        """Count `user` until it is garbage; without users, the pool is closed or lingers."""
+        with self._lock:
+            self._users += 1
+        weakref.finalize(user, self._detach).atexit = False
+
+    def _detach(self) -> None:
+        with self._lock:
+            self._users -= 1
+            unused = self._users == 0 and not self._lingers
+        if unused:
+            self.close()
+
+    def forget_workers(self) -> None:
+        """Have no workers. For a fork of this process, too: the workers belong to the process that it came from."""
+        self._lock = threading.RLock()  # reentrant, since a finaliser may run at any point of a thread that holds it
+        self._workers: set[WorkerProcess] = set()
+        self._idle: list[WorkerProcess] = []
+
+    def new_directory(self) -> Path:
+        """Where the artefacts of one evaluation may go; it is not made yet."""
+        return self.plan.payload.parent / f"{os.getpid()}-{next(self._numbers)}"
+
+    def read_payload(self) -> bytes:
+        with self._lock:
+            self._check_open()
+            return self.plan.payload.read_bytes()
+
+    def evaluate(self, request: Mapping[str, Any], limits: Limits) -> tuple[Outcome, Mapping[str, str]]:
+        """Outcome of a request by any worker, and the paths of its artefacts."""
+        problem = ""
+        for _ in range(_ATTEMPTS):
+            worker = self._take()
+            try:
+                worker.wait_ready()
+                outcome, artefacts = worker.evaluate(request, limits)
+            except NotStarted as error:
+                problem = str(error)
+            except BaseException as error:
+                worker.kill()
+                if not (self._closed and isinstance(error, HeadstartError)):
+                    raise
+            else:
+                if outcome.ok or not self._closed:
+                    return outcome, artefacts
+            finally:
+                self._give_back([worker])
+            if self._closed:
+                return Outcome.failed(Status.CRASHED, "the sandbox was closed during the evaluation"), {}
+        return Outcome.failed(Status.CRASHED, f"no sandbox worker takes the evaluation: {problem}"), {}
+
+    def warm(self, count: int) -> None:
+        """Start workers until there are `count`, and wait until they are ready."""
+        with self._lock:
+            self._check_open()
+            running = sum(worker.alive for worker in self._workers)
+            new = [self._start() for _ in range(count - running)]
+        try:
+            for worker in new:
+                worker.wait_ready()
+        except BaseException:
+            for worker in new:
+                worker.kill()
+            raise
+        finally:
+            self._give_back(new)
+
+    def close(self) -> None:
+        """End all workers, remove files; harmless when repeated."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            workers, self._workers, self._idle = self._workers, set(), []
+        for worker in workers:
+            worker.kill(strays=False)
+        if workers:
+            kill_strays(f"{self.token}/")
+        if os.getpid() == self._owner:
+            _wire.clean_spool(self.plan.payload.parent, self.plan.temporary)
+        with _pools_lock:
+            if _pools.get(self.token) is self:
+                del _pools[self.token]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise HeadstartError("the sandbox must be open, but it was closed; make a new one")
+
+    def _take(self) -> WorkerProcess:
+        with self._lock:
+            self._check_open()
+            self._used_at = time.monotonic()
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.alive:
+                    return worker
+                self._workers.discard(worker)
+                worker.kill()
+            return self._start()
+
+    def _start(self) -> WorkerProcess:
+        worker = WorkerProcess(self.plan, f"{self.token}/{next(self._numbers)}/")
+        self._workers.add(worker)
+        return worker
+
+    def _give_back(self, workers: Iterable[WorkerProcess]) -> None:
+        with self._lock:
+            self._used_at = time.monotonic()
+            for worker in workers:
+                if worker.alive and not self._closed:
+                    self._idle.append(worker)
+                else:
+                    self._workers.discard(worker)
+                    worker.kill()
+
+
+def _write(path: Path, payload: bytes) -> None:
+    path.write_bytes(payload)
+
+
+def _close_all() -> None:
+    for pool in [*_pools.values()]:
+        pool.close()
+
+
+def _start_anew_after_fork() -> None:
+    global _pools_lock
+    _pools_lock = threading.RLock()
+    for pool in _pools.values():
+        pool.forget_workers()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew_after_fork)

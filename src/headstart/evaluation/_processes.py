@@ -1,0 +1,361 @@
+"""A sandbox's side of its workers: to start one, talk to it, hold it to its limits and end it."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from headstart.errors import HeadstartError, SandboxWarning
+from headstart.evaluation import _verdicts, _wire
+from headstart.evaluation._trees import ServedMemory, kill, kill_tree
+from headstart.trials import Limits, Outcome, Status
+
+logger = logging.getLogger("headstart.sandbox")
+
+_GRACE_SECONDS = 0.2
+_READY_SECONDS = 300.0
+_STARTED_SECONDS = 30.0
+_TICK_SECONDS = 0.2
+_SAMPLE_SECONDS = 0.02
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "LOKY_MAX_CPU_COUNT",
+)
+
+
+class NotStarted(Exception):
+    """The worker was lost before it took the request, so that another one can take it."""
+
+
+class _Late(Exception):
+    """No message came in time."""
+
+
+class _Lost(Exception):
+    """The worker will not send any more messages."""
+
+
+class _TooBig(Exception):
+    """The worker takes more memory than it may."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What workers of one sandbox have in common.
+
+    Parameters
+    ----------
+    payload
+        File that holds the objective.
+    temporary
+        Whether the directory of that file goes when the sandbox does.
+    preload
+        Modules to import in advance.
+    threads
+        Number of threads that numeric libraries may use.
+    mode
+        "fork" or "serve".
+    """
+
+    payload: Path
+    temporary: bool
+    preload: tuple[str, ...]
+    threads: int
+    mode: str
+
+
+class WorkerProcess:
+    """A worker, started by the constructor; `wait_ready` must follow.
+
+    Parameters
+    ----------
+    plan
+        What to start.
+    mark
+        Put into the environment of the worker and so of all its descendants.
+    """
+
+    def __init__(self, plan: Plan, mark: str) -> None:
+        if not sys.executable:
+            raise HeadstartError("sys.executable must name the Python interpreter, got none; set it to start workers")
+        self._plan = plan
+        self._mark = mark
+        self._messages: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+        self._tail = _verdicts.Tail()
+        self._kill_lock = threading.Lock()
+        self._killed = False
+        self._ready = False
+        self._measures = True
+        package_root = str(Path(__file__).parents[2])
+        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(plan.threads)) | {_wire.MARK: mark}
+        # An own session, or on Windows an own group: a Ctrl-C in the terminal is for the main process alone.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "headstart.evaluation.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=environment | {"PYTHONPATH": package_root},
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+        for target in (self._listen, self._drain):
+            threading.Thread(target=target, daemon=True, name=f"headstart-worker-{self._process.pid}").start()
+        logger.debug("started worker %d", self._process.pid)
+        setup = {
+            "payload": plan.payload,
+            "temporary": plan.temporary,
+            "preload": plan.preload,
+            "mode": plan.mode,
+            "parent": os.getpid(),
+            "path": sys.path,
+            "environment": {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
+        }
+        try:
+            self._send(setup)
+        except OSError:
+            pass  # it is dead already, which wait_ready tells
+
+    @property
+    def alive(self) -> bool:
+        return not self._killed and self._process.poll() is None
+
+    def wait_ready(self) -> None:
+        """Return when the objective is loaded; raises `HeadstartError` when it cannot be."""
+        if self._ready:
+            return
+        try:
+            message = self._receive(_READY_SECONDS)
+        except _Late:
+            raise HeadstartError(f"a sandbox worker was not ready within {_READY_SECONDS:.0f} s") from None
+        except (_Lost, _wire.BrokenFrame):
+            raise HeadstartError(f"a sandbox worker ended while it started: {self._last_words()}") from None
+        if "failed" in message:
+            raise HeadstartError(
+                "the objective must be loadable in another process; modules that it uses must be importable there. "
+                f"Found: {message['failed']}"
+            )
+        self._ready = True
+        self._measures = bool(message["memory"])
+        for name in message["missing"]:
+            logger.debug("module %s cannot be imported in advance and is left out", name)
+
+    def evaluate(self, request: Mapping[str, Any], limits: Limits) -> tuple[Outcome, dict[str, str]]:
+        """Outcome of a request, and the paths of its artefacts. The worker may be dead afterwards.
+
+        Raises
+        ------
+        NotStarted
+            The worker was lost before it began.
+        """
+        self._tail.clear()
+        if limits.bytes is not None and not self._measures:
+            _warn_once("the memory limit is not kept: /proc does not tell how much memory a process has")
+        try:
+            watch = _MemoryWatch(self._process.pid, self._plan, limits) if self._plan.mode == "serve" else None
+            self._send(request)
+            self._receive(_STARTED_SECONDS)
+        except (OSError, psutil.Error, _Late, _Lost, _wire.BrokenFrame) as error:
+            self.kill()
+            raise NotStarted(f"{type(error).__name__}: {self._last_words()}") from None
+        started = time.monotonic()
+        try:
+            outcome, artefacts = self._await_outcome(limits, watch)
+        except BaseException as error:
+            seconds = time.monotonic() - started
+            # What killed the worker can only be asked before we do it ourselves.
+            code = self._wait(0.5) if isinstance(error, _Lost) else None
+            self.kill()
+            return self._failure(error, limits, seconds, code, watch.peak if watch else 0), {}
+        if watch is not None:
+            watch.end()
+            outcome = replace(outcome, bytes=outcome.bytes or watch.peak)
+        return outcome, artefacts
+
+    def _await_outcome(self, limits: Limits, watch: _MemoryWatch | None) -> tuple[Outcome, dict[str, str]]:
+        if watch is not None:
+            message = self._receive(limits.seconds, watch)
+        else:
+            # The worker holds the limit; this is for a worker that cannot.
+            message = self._receive(None if limits.seconds is None else limits.seconds + _GRACE_SECONDS)
+        try:
+            artefacts = {str(name): str(path) for name, path in message["artefacts"].items()}
+            return Outcome.from_dict(message["outcome"]), artefacts
+        except Exception as error:
+            raise _wire.BrokenFrame(f"the answer cannot be read: {type(error).__name__}: {error}") from None
+
+    def _failure(self, error: BaseException, limits: Limits, seconds: float, code: int | None, peak: int) -> Outcome:
+        """What is to be said of an evaluation that this process, not the worker, saw fail."""
+        if isinstance(error, _Late):
+            return _verdicts.late(limits, seconds, peak)
+        if isinstance(error, _TooBig):
+            return _verdicts.too_big(limits, seconds, peak)
+        if isinstance(error, _wire.BrokenFrame):
+            status = Status.INVALID if isinstance(error, _wire.FrameTooLong) else Status.CRASHED
+            return Outcome.failed(status, str(error), seconds=seconds, bytes=peak)
+        if not isinstance(error, _Lost):
+            raise error
+        if code is None:
+            text = "the worker closed its pipe; an evaluation that closes all open files does that"
+            return Outcome.failed(Status.CRASHED, text, seconds=seconds, bytes=peak)
+        if self._plan.mode == "serve":
+            return _verdicts.ended(code, self._tail, limits, seconds, peak)
+        text = f"the process that watched over the evaluation ended: {_verdicts.describe_exit(code)}"
+        return Outcome.failed(Status.CRASHED, f"{text}\n{self._tail.text()}".strip(), seconds=seconds)
+
+    def kill(self, *, strays: bool = True) -> None:
+        """End the worker and all that it started; calls that wait for it return. `strays` looks for the hidden too."""
+        with self._kill_lock:
+            if self._killed:
+                return
+            self._killed = True
+        logger.debug("killing worker %d", self._process.pid)
+        # Descendants first: once the worker is dead, they are only found by the mark in their environment. And only
+        # of a worker that was not reaped, whose number may belong to others by now.
+        if self._process.poll() is None:
+            kill_tree(self._process.pid)
+            self._process.kill()
+        self._messages.put(_Lost())
+        self._wait(5.0)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if strays:
+            kill_strays(self._mark)
+
+    def _send(self, content: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        _wire.send(self._process.stdin.fileno(), pickle.dumps(content))
+
+    def _receive(self, seconds: float | None, watch: Callable[[], None] | None = None) -> dict[str, Any]:
+        """Next message of the worker within `seconds`; `watch` is called every few milliseconds meanwhile."""
+        deadline = float("inf") if seconds is None else time.monotonic() + seconds
+        tick = _SAMPLE_SECONDS if watch else _TICK_SECONDS  # also how long Windows may hold back a Ctrl-C
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _Late
+            try:
+                message = self._messages.get(timeout=min(left, tick))
+            except queue.Empty:
+                if watch:
+                    watch()
+                continue
+            if isinstance(message, Exception):
+                raise message
+            try:
+                return dict(json.loads(message))
+            except ValueError as error:
+                raise _wire.BrokenFrame(f"the answer cannot be read: {error}") from None
+
+    def _listen(self) -> None:
+        """Pass on messages until there are no more. A thread, since Windows cannot wait for a pipe and a time limit."""
+        assert self._process.stdout is not None
+        with self._process.stdout as pipe:
+            try:
+                while (body := _wire.receive(pipe.fileno())) is not None:
+                    self._messages.put(body)
+                self._messages.put(_Lost())
+            except _wire.BrokenFrame as error:
+                self._messages.put(error)
+            except OSError:
+                self._messages.put(_Lost())
+
+    def _drain(self) -> None:
+        """Keep the end of what the worker prints, and let it never wait for a reader."""
+        assert self._process.stderr is not None
+        with self._process.stderr as pipe:
+            while data := pipe.read(1 << 16):
+                self._tail.add(data)
+
+    def _wait(self, seconds: float) -> int | None:
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _last_words(self) -> str:
+        code = self._wait(0.5)
+        end = "it closed its pipe" if code is None else _verdicts.describe_exit(code)
+        return f"{end}\n{self._tail.text()}".strip()
+
+
+class _MemoryWatch:
+    """Samples the memory of a worker that evaluates by itself."""
+
+    def __init__(self, pid: int, plan: Plan, limits: Limits) -> None:
+        self.peak = 0
+        self._limit = limits.bytes
+        self._next = 0.0
+        self._process = psutil.Process(pid)
+        self._memory: ServedMemory | None = None
+        try:
+            self._memory = ServedMemory(pid, plan.payload.stat().st_size)
+        except psutil.AccessDenied:
+            self._warn()
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self._memory is None or now < self._next:
+            return
+        try:
+            taken = self._memory.measure()
+        except psutil.AccessDenied:
+            self._memory = None
+            self._warn()
+            return
+        except psutil.Error:
+            return  # it is ending, which shows elsewhere
+        self.peak = max(self.peak, taken)
+        if self._limit is not None and taken > self._limit:
+            raise _TooBig
+        # To list all processes takes long on a busy machine; never spend more than a tenth of the time on it.
+        self._next = now + 10 * (time.monotonic() - now)
+
+    def end(self) -> None:
+        """The evaluation is over: a last look at the memory, and no process that it started stays."""
+        try:
+            self._limit, self._next = None, 0.0
+            self()
+            kill_tree(self._process.pid)
+        except psutil.Error:
+            pass
+
+    def _warn(self) -> None:
+        if self._limit is not None:
+            _warn_once("the memory limit is not kept: this system does not tell how much memory a process has")
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    warnings.warn(text, SandboxWarning, stacklevel=5)
+
+
+def kill_strays(mark: str) -> None:
+    """Kill every process in whose environment the mark starts with `mark`, whoever its parent is by now."""
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(_wire.MARK, "").startswith(mark):
+                kill(process)
+        except (psutil.Error, OSError):
+            continue
