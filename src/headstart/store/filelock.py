@@ -1,0 +1,84 @@
+"""A lock on a file that the operating system releases when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import weakref
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Locked bytes cannot be read by others on Windows: lock one far behind the holder's name.
+    _LOCKED_BYTE = 1 << 30
+
+    def _try_lock(descriptor: int) -> bool:
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def holder_name() -> str:
+    """This process, as named to whom it locks out."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+class FileLock:
+    """An exclusive lock on `path`, whose content names the holder.
+
+    The file stays when the lock is released: to remove it could take it from under a process that is just opening it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> str | None:
+        """Take the lock; returns None, or the name of the process that has it."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if not _try_lock(descriptor):
+                # The holder writes its name right after it took the lock: for a moment there may be none.
+                return self._path.read_text("utf-8", "replace").strip() or "another process"
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, holder_name().encode())
+            self._descriptor, descriptor = descriptor, -1
+        finally:
+            if descriptor != -1:
+                os.close(descriptor)
+        _held.add(self)
+        return None
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        _held.discard(self)
+
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    """Close the descriptors that a fork copied: a child must not hold the lock on after its parent died."""
+    for lock in list(_held):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)

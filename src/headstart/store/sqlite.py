@@ -1,0 +1,113 @@
+"""SQLite: the store's own choice of database. All that is particular to it is here.
+
+A write-ahead log lets others read while one writes, and ``synchronous=FULL`` makes each commit reach the disk before it
+returns.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy.pool import NullPool
+
+from headstart.store.database import Backend, Database, Lock
+from headstart.store.filelock import FileLock
+
+logger = logging.getLogger(__name__)
+
+_BUSY_SECONDS = 60.0
+"""How long to wait for another process that is writing."""
+
+_EXPLANATIONS = {
+    "SQLITE_NOTADB": "is not a SQLite database, or is damaged; give another place, or restore it from a backup",
+    "SQLITE_CORRUPT": "is damaged; restore it from a backup, or save what can be saved with sqlite3's .recover",
+    "SQLITE_FULL": "cannot grow, the disk is full; free space and try again, what was stored is intact",
+    "SQLITE_READONLY": "cannot be written to; give yourself write permission, or copy the store to another place",
+    "SQLITE_PERM": "cannot be written to; give yourself write permission, or copy the store to another place",
+    "SQLITE_CANTOPEN": "cannot be opened; its directory must exist and be writable, also for the files next to it",
+    "SQLITE_BUSY": f"was busy for {_BUSY_SECONDS:.0f} s with the work of another process; try again",
+    "SQLITE_LOCKED": "is in use by another connection; try again",
+    "SQLITE_IOERR": "cannot be read or written; check the disk, its free space and quota",
+    "SQLITE_TOOBIG": "cannot take a value of that size (SQLite's limit is 1 GB); use a directory as the store",
+    "SQLITE_CONSTRAINT": "was changed by another process in a way that the study's lock should have prevented",
+}
+
+
+class SQLiteBackend(Backend):
+    """A database in a file, or in memory for `file` None."""
+
+    driver_error = sqlite3.Error
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        engine = create_engine(
+            URL.create("sqlite", database=None if file is None else str(file)),
+            poolclass=NullPool,
+            connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS},
+        )
+        event.listen(engine, "connect", _set_up)
+        event.listen(engine, "begin", _begin)
+        super().__init__(engine, "memory (sqlite://)" if file is None else str(file))
+
+    def explain(self, error: BaseException) -> str:
+        code = getattr(error, "sqlite_errorname", None) or ""
+        for prefix, explanation in _EXPLANATIONS.items():
+            if code.startswith(prefix):
+                return f"{explanation} ({error})"
+        return f"failed: {error}"
+
+    def lock(self, database: Database, study_id: int) -> Lock | str:  # noqa: ARG002
+        if self._file is None:  # nobody else can have it
+            return _NoLock()
+        directory = self._file.with_name(self._file.name + "-locks")
+        directory.mkdir(exist_ok=True)
+        lock = FileLock(directory / f"{study_id}.lock")
+        return lock.acquire() or lock
+
+    def tune(self, connection: Connection) -> None:
+        """Turn on the write-ahead log, which stays on for the file."""
+        if self._file is None:
+            return
+        driver: Any = connection.connection.driver_connection
+        give_up = time.monotonic() + _BUSY_SECONDS
+        while (mode := _journal_mode(driver)) != "wal":
+            # SQLite does not wait by itself here when other processes open the new store at the same moment.
+            try:
+                mode = driver.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > give_up:
+                    raise
+                time.sleep(0.01)
+                continue
+            if mode != "wal":
+                logger.warning(
+                    "%s cannot have a write-ahead log (file system?): readers and writers will wait", self._file
+                )
+                return
+
+
+class _NoLock:
+    def release(self) -> None:
+        pass
+
+
+def _journal_mode(driver: Any) -> str:
+    mode: str = driver.execute("PRAGMA journal_mode").fetchone()[0]
+    return mode
+
+
+def _set_up(driver: Any, _record: object) -> None:
+    driver.isolation_level = None  # else the driver decides when transactions begin, and does so too late
+    driver.execute("PRAGMA foreign_keys=ON")
+    driver.execute("PRAGMA synchronous=FULL")
+
+
+def _begin(connection: Connection) -> None:
+    # A transaction that reads first and writes later can fail at once where one that says so at the start would wait.
+    writes = connection.get_execution_options().get(Backend.WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

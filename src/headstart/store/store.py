@@ -1,0 +1,365 @@
+"""`Store`: tasks and studies in a directory or a database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import URL, func, insert, make_url, select
+from sqlalchemy.exc import ArgumentError, IntegrityError
+
+from headstart.errors import InvalidInput, StoreError, StudyExists, StudyLocked, UnknownName, suggestion
+from headstart.store import codec, schema
+from headstart.store.artefacts import Artefacts, BlobArtefacts, FileArtefacts, sync_directory
+from headstart.store.database import Backend, Database
+from headstart.store.postgresql import PostgreSQLBackend
+from headstart.store.sqlite import SQLiteBackend
+from headstart.store.study_log import StudyLog, StudyView
+
+_DATABASE_FILE = "headstart.db"
+_ARTEFACTS_DIRECTORY = "artefacts"
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """A task in a store: its key, what was noted about it, and the Unix time when it was added."""
+
+    key: str
+    info: dict[str, Any]
+    created: float
+
+
+@dataclass(frozen=True)
+class StudySummary:
+    """What `Store.studies` tells of a study.
+
+    `best_loss` is that of the best trial at full fidelity that ended well, or None.
+    """
+
+    name: str
+    task_key: str
+    seed: int
+    settings: dict[str, Any]
+    created: float
+    version: str
+    n_proposals: int
+    n_trials: int
+    n_ok: int
+    best_loss: float | None
+
+
+class Store:
+    """Tasks, their studies, and all that came of them. Open one with `Store.open`; all threads may use it.
+
+    Examples
+    --------
+    >>> from headstart.space.pipeline import Pipeline
+    >>> from headstart.trials import Outcome, Proposal, Trial
+    >>> with Store.open("sqlite://") as store:  # in memory; usually a directory
+    ...     _ = store.add_task("4f1c", {"metric": "accuracy"})
+    ...     log = store.create_study("first", "4f1c", seed=0, settings={"optimizer": "random"})
+    ...     proposal = Proposal(0, Pipeline(["knn"]))
+    ...     log.ask(proposal)
+    ...     _ = log.finish(Trial(proposal, Outcome.of(0.25), started=1.0, finished=2.0))
+    ...     [type(event).__name__ for event in store.read_study("first").events()]
+    ['Proposal', 'Trial']
+    """
+
+    def __init__(self, database: Database, artefacts: Artefacts) -> None:
+        self._database = database
+        self._artefacts = artefacts
+        self._writers: dict[int, StudyLog] = {}
+
+    @classmethod
+    def open(cls, location: str | Path, *, create: bool = True) -> Store:
+        """Open a store.
+
+        Parameters
+        ----------
+        location
+            A directory, or the URL of a database: ``sqlite:///runs.db``, ``postgresql://user@host/database``, or
+            ``sqlite://`` for one in memory. A directory holds a SQLite database and the artefacts as files; in a
+            database artefacts are blobs.
+        create
+            Whether to make a new store where there is none.
+
+        Raises
+        ------
+        StoreError
+            If there is something else at that place, it is damaged, or it cannot be reached or written to.
+        StoreVersionError
+            If a newer Headstart wrote it.
+        """
+        if isinstance(location, str) and "://" in location:
+            backend = _backend(location, create)
+            database = Database(backend, BlobArtefacts.kind, create)
+            return cls(database, BlobArtefacts(database))
+        directory = Path(location).expanduser().absolute()
+        try:
+            _check_directory(directory, create)
+            directory.mkdir(parents=True, exist_ok=True)
+            database = Database(SQLiteBackend(directory / _DATABASE_FILE), FileArtefacts.kind, create)
+            artefacts = directory / _ARTEFACTS_DIRECTORY
+            if not artefacts.is_dir():
+                artefacts.mkdir(exist_ok=True)
+                sync_directory(directory)
+        except OSError as error:
+            raise StoreError(
+                f"cannot open a store in {directory}: {error}; give a directory that can be written to"
+            ) from error
+        return cls(database, FileArtefacts(artefacts))
+
+    @property
+    def location(self) -> str:
+        """The directory's database file or the URL, without a password."""
+        return self._database.location
+
+    def close(self) -> None:
+        """Close the studies that are open for writing, then the store; closing twice does nothing."""
+        for log in list(self._writers.values()):
+            log.close()
+        self._artefacts.close()
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Store {self.location}>"
+
+    def add_task(self, key: str, info: Mapping[str, Any]) -> TaskRecord:
+        """Note a task, unless its key is there already: then the first `info` stays.
+
+        A key is a hash of all that makes the task what it is, so a differing `info` can only be described differently.
+
+        Returns
+        -------
+        TaskRecord
+            What the store has under that key.
+        """
+        row = {"key": _checked_name(key, "task key"), "info": codec.encode(info, "task info"), "created": time.time()}
+        with self._database.transaction(write=True) as connection:
+            known = connection.execute(select(schema.tasks.c.key).where(schema.tasks.c.key == key)).scalar()
+            if known is None:
+                # Two servers' clients may both see nothing: the loser of that race finds the winner's row below.
+                try:
+                    with connection.begin_nested():
+                        connection.execute(insert(schema.tasks), row)
+                except IntegrityError:
+                    pass
+        return self.task(key)
+
+    def task(self, key: str) -> TaskRecord:
+        """The task under a key; raises `UnknownName` if there is none."""
+        query = select(schema.tasks).where(schema.tasks.c.key == key)
+        with self._database.transaction() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            known = [task.key for task in self.tasks()]
+            raise UnknownName(f"no task {key!r} in the store at {self.location}; {suggestion(key, known)}")
+        return TaskRecord(row.key, codec.decode(row.info), row.created)
+
+    def tasks(self) -> list[TaskRecord]:
+        """All tasks, oldest first."""
+        with self._database.transaction() as connection:
+            rows = connection.execute(select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.key)).all()
+        return [TaskRecord(row.key, codec.decode(row.info), row.created) for row in rows]
+
+    def create_study(self, name: str, task_key: str, seed: int, settings: Mapping[str, Any]) -> StudyLog:
+        """Begin a study and open it for writing.
+
+        Parameters
+        ----------
+        name
+            Unique in the store.
+        task_key
+            Of a task that was added before.
+        seed
+            Not negative, of any size.
+        settings
+            JSON: the optimizer, its settings, and what else a resumed run needs.
+
+        Raises
+        ------
+        StudyExists
+            If there is a study of that name.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InvalidInput(f"seed must be an integer of at least 0, got {seed!r}")
+        row = {
+            "name": _checked_name(name, "study name"),
+            "task_key": self.task(task_key).key,
+            "seed": str(seed),
+            "settings": codec.encode(settings, "settings"),
+            "created": time.time(),
+            "version": _headstart_version(),
+        }
+        with ExitStack() as undo:
+            with self._database.transaction(write=True) as connection:
+                try:
+                    with connection.begin_nested():
+                        connection.execute(insert(schema.studies), row)
+                except IntegrityError as error:
+                    raise StudyExists(
+                        f"study {name!r} exists in the store at {self.location}; open it to go on, or give another name"
+                    ) from error
+                # Before the commit: nobody sees the study before it is locked.
+                log = undo.enter_context(self._writer(self._study_row(name)))
+            undo.pop_all()
+        return log
+
+    def open_study(self, name: str) -> StudyLog:
+        """Open a study for writing, to go on with it.
+
+        Raises
+        ------
+        StudyLocked
+            If another process, or this one, has it open for writing. A process that died has not.
+        UnknownName
+            If there is no such study.
+        """
+        with ExitStack() as undo:
+            with self._database.transaction():
+                log = undo.enter_context(self._writer(self._study_row(name)))
+            undo.pop_all()
+        return log
+
+    def read_study(self, name: str) -> StudyView:
+        """A study to read only, whoever may be writing it; each call of its methods sees what is there then."""
+        return StudyView(self._database, self._artefacts, self._study_row(name))
+
+    def studies(self) -> list[StudySummary]:
+        """All studies, oldest first."""
+        study, proposal, trial = schema.studies.c, schema.proposals.c, schema.trials.c
+        of_study = trial.study_id == study.id
+        query = select(
+            schema.studies,
+            select(func.count()).where(proposal.study_id == study.id).scalar_subquery().label("n_proposals"),
+            select(func.count()).where(of_study).scalar_subquery().label("n_trials"),
+            select(func.count(trial.loss)).where(of_study).scalar_subquery().label("n_ok"),
+            select(func.min(trial.loss)).where(of_study, trial.full_fidelity).scalar_subquery().label("best_loss"),
+        ).order_by(study.created, study.id)
+        with self._database.transaction() as connection:
+            rows = connection.execute(query).all()
+        return [
+            StudySummary(
+                row.name,
+                row.task_key,
+                int(row.seed),
+                codec.decode(row.settings),
+                row.created,
+                row.version,
+                row.n_proposals,
+                row.n_trials,
+                row.n_ok,
+                row.best_loss,
+            )
+            for row in rows
+        ]
+
+    def _study_row(self, name: str) -> dict[str, Any]:
+        query = select(schema.studies).where(schema.studies.c.name == name)
+        with self._database.transaction() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            known = [summary.name for summary in self.studies()]
+            raise UnknownName(f"no study {name!r} in the store at {self.location}; {suggestion(name, known)}")
+        return row._asdict()
+
+    def _writer(self, row: Mapping[str, Any]) -> StudyLog:
+        """Lock a study and open it for writing; called inside a transaction, which keeps other threads out."""
+        study_id, name = row["id"], row["name"]
+        if study_id in self._writers:
+            raise StudyLocked(f"study {name!r} is open for writing in this process already; close it first")
+        try:
+            lock = self._database.backend.lock(self._database, study_id)
+        except OSError as error:
+            raise StoreError(f"cannot lock study {name!r} in the store at {self.location}: {error}") from error
+        if isinstance(lock, str):
+            raise StudyLocked(
+                f"study {name!r} is being run by {lock}; wait until it ends or stop it; read_study reads it meanwhile"
+            )
+        try:
+            log = StudyLog(self._database, self._artefacts, row, lock, lambda: self._forget(study_id))
+        except BaseException:
+            lock.release()
+            raise
+        self._writers[study_id] = log
+        return log
+
+    def _forget(self, study_id: int) -> None:
+        self._writers.pop(study_id, None)
+
+
+def _backend(location: str, create: bool) -> Backend:
+    try:
+        url = make_url(location)
+    except ArgumentError:
+        raise StoreError(f"not the URL of a database: {location.split('@')[-1]!r}; {_FORMS}") from None
+    system = url.get_backend_name()
+    if system in ("postgresql", "postgres"):
+        return PostgreSQLBackend(url)
+    if system != "sqlite" or url.query or url.host:
+        raise StoreError(f"cannot keep a store at {url.render_as_string(hide_password=True)}; {_FORMS}")
+    return SQLiteBackend(_sqlite_file(url, create))
+
+
+_FORMS = "give a directory, sqlite:///file.db, sqlite:////absolute/file.db or postgresql://user@host/database"
+
+
+def _sqlite_file(url: URL, create: bool) -> Path | None:
+    if url.database in (None, "", ":memory:"):
+        return None
+    file = Path(str(url.database)).absolute()
+    if not file.exists():
+        if not create:
+            raise StoreError(f"there is no store at {file}; check the place, or let it be created")
+        if not file.parent.is_dir():
+            raise StoreError(f"cannot make a store at {file}: there is no directory {file.parent}; make it first")
+    return file
+
+
+def _check_directory(directory: Path, create: bool) -> None:
+    """Raise unless there is a store in a directory, or a new one may be made."""
+    if directory.is_file():
+        raise StoreError(
+            f"{directory} is a file; give a directory, or for a SQLite database the URL sqlite:///{directory}"
+        )
+    database = directory / _DATABASE_FILE
+    if database.exists() and database.stat().st_size > 0:
+        return
+    if not create:
+        raise StoreError(f"there is no store in {directory}; check the place, or let it be created")
+    # Leftovers of a creation that was cut short are fine; artefacts whose database is gone are not.
+    fine = {_DATABASE_FILE, _DATABASE_FILE + "-journal", "lost+found"}
+    if directory.is_dir():
+        artefacts = directory / _ARTEFACTS_DIRECTORY
+        if artefacts.is_dir() and not any(artefacts.iterdir()):
+            fine.add(_ARTEFACTS_DIRECTORY)
+        others = sorted(p.name for p in directory.iterdir() if p.name not in fine and not p.name.startswith("."))
+        if others:
+            raise StoreError(
+                f"{directory} is not a Headstart store, it holds {', '.join(others[:5])} and no {_DATABASE_FILE}; give "
+                "a new or empty directory, or restore the database from a backup"
+            )
+
+
+def _checked_name(name: str, what: str) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+        raise InvalidInput(f"a {what} must be 1 to 200 printable characters, got {name!r}")
+    return name
+
+
+def _headstart_version() -> str:
+    try:
+        return metadata.version("headstart")
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return "unknown"
