@@ -645,6 +645,63 @@ def test_close_ends_calls_under_way(mode):
         pickle.dumps(sandbox)
 
 
+@both_modes
+def test_interrupt_ends_calls_under_way_and_leaves_the_sandbox_usable(mode):
+    with Sandbox(dispatch, mode=mode) as sandbox, ThreadPoolExecutor(2) as executor:
+        sandbox.warm(2)
+        futures = [executor.submit(sandbox, call("sleeps"), Limits(), 0) for _ in range(2)]
+        time.sleep(0.3)
+        sandbox.interrupt()
+        outcomes = [future.result(10) for future in futures]
+        assert [o.status for o in outcomes] == [Status.CRASHED] * 2
+        assert all("interrupted" in o.error for o in outcomes)
+        assert sandbox(call("answers"), LONG, 0).ok
+
+
+@linux
+def test_what_an_evaluation_imports_is_there_for_the_next():
+    def imports(pipeline):
+        import sys
+
+        known = "wave" in sys.modules
+        import wave  # noqa: F401
+
+        return float(known)
+
+    with Sandbox(imports, mode="fork") as sandbox:
+        assert [sandbox(PIPELINE, LONG, 0).loss for _ in range(3)] == [0.0, 1.0, 1.0]
+
+
+@linux
+def test_an_objective_rehearses_once_in_each_worker(tmp_path):
+    class Rehearsed:
+        ready = 0
+
+        def rehearse(self):
+            self.ready += 1
+
+        def __call__(self, pipeline, limits, seed, fidelity):
+            self.ready += 10  # in a fork: the next evaluation does not see it
+            return Outcome.of(self.ready)
+
+    with Sandbox(Rehearsed(), mode="fork") as sandbox:
+        assert [sandbox(PIPELINE, LONG, 0).loss for _ in range(3)] == [11.0, 11.0, 11.0]
+
+
+@linux
+def test_evaluations_see_the_data_as_they_were_sent():
+    class Spoils:
+        def __init__(self):
+            self.table = np.zeros(1000)
+
+        def __call__(self, pipeline, limits, seed, fidelity):
+            self.table += 1
+            return Outcome.of(self.table.sum())
+
+    with Sandbox(Spoils(), mode="fork") as sandbox:
+        assert [sandbox(PIPELINE, LONG, 0).loss for _ in range(3)] == [1000.0] * 3
+
+
 def test_garbage_collection_ends_workers():
     sandbox = Sandbox(dispatch)
     sandbox.warm(1)
@@ -807,7 +864,8 @@ def test_nothing_is_left_when_the_main_process_is_killed(tmp_path, mode):
     def ours():
         return [process for process in psutil.process_iter() if token in environment(process)]
 
-    assert len(ours()) == (7 if mode == "fork" else 5)
+    # Three workers and two children of evaluations, and in the one mode three forks.
+    assert len(ours()) == (8 if mode == "fork" else 5)
     assert Path(payload).exists()
     main.kill()
     main.communicate()

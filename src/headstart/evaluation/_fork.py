@@ -11,13 +11,14 @@ import contextlib
 import ctypes
 import json
 import os
+import pickle
 import resource
 import select
 import signal
 import time
 import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar, NoReturn
 
 from headstart.evaluation import _verdicts, _wire
 from headstart.evaluation._trees import TreeMemory, Usage, descendants, usage
@@ -46,16 +47,21 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-def end_descendants(patience: float) -> bool:
-    """Kill and reap everything that descends from this process; whether nothing is left after `patience` seconds."""
+def end_descendants(patience: float, but: Collection[int] = ()) -> bool:
+    """Kill and reap what descends from this process; whether nothing is left after `patience` seconds.
+
+    Those in `but` are left alone, or to die: to free the memory of a process that is killed takes longer than all the
+    rest, and need not be waited for.
+    """
     deadline = time.monotonic() + patience
     while True:
-        try:
+        with contextlib.suppress(ChildProcessError):  # no child left
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        except ChildProcessError:  # no child left, and thus no descendant
+        left = [pid for pid in descendants(os.getpid()) if pid not in but]
+        if not left:
             return True
-        for pid in descendants(os.getpid()):
+        for pid in left:
             _kill(pid)
         if time.monotonic() > deadline:
             return False
@@ -67,72 +73,105 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def evaluate(
-    answer: Callable[[], dict[str, Any]], limits: Limits, mapped: int, control: tuple[int, int], parent: int
-) -> dict[str, Any]:
-    """Run `answer` in a fork within `limits`.
+class Fork:
+    """A process forked ahead of time that evaluates one request.
+
+    To fork takes longer than all the rest of a short evaluation, so it is done before the request is there.
 
     Parameters
     ----------
     answer
-        Evaluates and returns an "outcome" and "artefacts" as JSON types.
-    limits
-        What it may use.
+        From a request to an "outcome" and "artefacts" as JSON types; runs in the fork.
     mapped
         Size of the file of data that this process has mapped.
     control
-        Pipes from and to the process that asked for the evaluation; the fork closes them.
+        Pipes from and to the process that asks for evaluations; the fork closes them.
     parent
         Id of that process.
-
-    Returns
-    -------
-    The parsed answer, or one that tells why there is none.
-
-    Raises
-    ------
-    ParentGone
-        The process that asked ended.
-
-    Notes
-    -----
-    What the evaluation started is killed on return, but not all of it need be reaped: call `end_descendants`.
     """
-    result, result_in = os.pipe()
-    output, output_in = os.pipe()
-    base = usage(os.getpid())
-    worker = os.getpid()
-    started = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        _be_child(answer, limits, base, worker, result_in, output_in, (*control, result, output))
-    with contextlib.suppress(OSError):  # the child does so too; whoever is first
-        os.setpgid(child, child)
-    os.close(result_in)
-    os.close(output_in)
-    watch = _Watch(child, limits, started, TreeMemory(base, mapped) if base else None)
-    try:
-        return watch.run(result, output, control[0], parent)
-    finally:
-        os.close(result)
-        os.close(output)
-        _kill(-child)
-        # The child alone need not be waited for: it is dead, and to free its memory takes longer than all the rest.
-        if descendants(worker) != [child]:
-            end_descendants(_REAP_SECONDS)
+
+    _ends: ClassVar[set[int]] = set()
+    """This process' ends of the pipes to all forks. A fork closes them, or it would keep those of others open."""
+
+    def __init__(
+        self, answer: Callable[[bytes], dict[str, Any]], mapped: int, control: tuple[int, int], parent: int
+    ) -> None:
+        self._mapped = mapped
+        self._control = control[0]
+        self._parent = parent
+        request, self._request = os.pipe()
+        self._result, result = os.pipe()
+        self._output, output = os.pipe()
+        self._ends.update((self._request, self._result, self._output))
+        self._base = usage(os.getpid())
+        worker = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_child(answer, self._base, worker, (request, result, output), (*control, *self._ends))
+        with contextlib.suppress(OSError):  # the child does so too; whoever is first
+            os.setpgid(self.pid, self.pid)
+        for fd in (request, result, output):
+            os.close(fd)
+
+    @property
+    def alive(self) -> bool:
+        return _exit_code(self.pid) is None
+
+    def end(self) -> None:
+        """Kill it, with its process group, and close the pipes to it."""
+        for fd in (self._request, self._result, self._output):
+            if fd in self._ends:
+                self._ends.discard(fd)
+                os.close(fd)
+        _kill(-self.pid)
+
+    def evaluate(self, body: bytes, limits: Limits, dying: int | None) -> dict[str, Any]:
+        """Have it evaluate a request within `limits`.
+
+        Parameters
+        ----------
+        body
+            The request.
+        limits
+            What the evaluation may use.
+        dying
+            A process that was killed before and may not be gone yet.
+
+        Returns
+        -------
+        The parsed answer, or one that tells why there is none.
+
+        Raises
+        ------
+        ParentGone
+            The process that asked ended.
+
+        Notes
+        -----
+        What the evaluation started is killed on return, but not all of it need be gone: call `end_descendants`.
+        """
+        started = time.monotonic()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it died; the watch finds out how
+                _wire.send(self._request, body)
+            memory = TreeMemory(self._base, self._mapped) if self._base else None
+            watch = _Watch(self.pid, dying, limits, started, memory)
+            return watch.run(self._result, self._output, self._control, self._parent)
+        finally:
+            self.end()
+            end_descendants(_REAP_SECONDS, (self.pid, dying or 0))
 
 
 def _be_child(
-    answer: Callable[[], dict[str, Any]],
-    limits: Limits,
+    answer: Callable[[bytes], dict[str, Any]],
     base: Usage | None,
     worker: int,
-    result: int,
-    output: int,
+    pipes: tuple[int, int, int],
     others: tuple[int, ...],
 ) -> NoReturn:
     """What the fork does; however it goes, it does not return into the worker's code."""
     code = _EXIT_NO_ANSWER
+    request, result, output = pipes
     try:
         os.setpgid(0, 0)
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -145,9 +184,14 @@ def _be_child(
         os.close(output)
         _prefer_as_victim()
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        body = _wire.receive(request)
+        if body is None:
+            os._exit(0)  # it is not needed
+        os.close(request)
+        limits: Limits = pickle.loads(body)["limits"]
         if limits.bytes is not None and base is not None:
             _limit_data(base.data + 2 * limits.bytes + _DATA_SLACK)
-        reply = answer()
+        reply = answer(body)
         mine = usage(os.getpid())
         if mine is not None and base is not None:  # a short evaluation may end before it is measured from outside
             reply["taken"] = max(0, mine.private - base.private)
@@ -178,8 +222,11 @@ def _limit_data(size: int) -> None:
 class _Watch:
     """Waits for an answer while it holds the limits, drains the output and looks after the parent."""
 
-    def __init__(self, child: int, limits: Limits, started: float, memory: TreeMemory | None) -> None:
+    def __init__(
+        self, child: int, dying: int | None, limits: Limits, started: float, memory: TreeMemory | None
+    ) -> None:
         self._child = child
+        self._dying = dying
         self._limits = limits
         self._started = started
         self._memory = memory
@@ -276,7 +323,8 @@ class _Watch:
         if self._memory is None:
             return False
         limit = self._limits.bytes
-        taken = self._memory.measure(self._child, descendants(os.getpid()), limit)
+        everyone = [pid for pid in descendants(os.getpid()) if pid != self._dying]
+        taken = self._memory.measure(self._child, everyone, limit)
         self._peak = max(self._peak, taken)
         return limit is not None and taken > limit
 

@@ -56,6 +56,7 @@ class Pool:
         self.token = token
         self._lingers = lingers
         self._closed = False
+        self._interruptions = 0
         self._users = 0
         self._used_at = time.monotonic()
         self._numbers = itertools.count()
@@ -120,6 +121,7 @@ class Pool:
     def evaluate(self, request: Mapping[str, Any], limits: Limits) -> tuple[Outcome, Mapping[str, str]]:
         """Outcome of a request by any worker, and the paths of its artefacts."""
         problem = ""
+        interruptions = self._interruptions
         for _ in range(_ATTEMPTS):
             worker = self._take()
             try:
@@ -129,15 +131,16 @@ class Pool:
                 problem = str(error)
             except BaseException as error:
                 worker.kill()
-                if not (self._closed and isinstance(error, HeadstartError)):
+                if not (self._ended(interruptions) and isinstance(error, HeadstartError)):
                     raise
             else:
-                if outcome.ok or not self._closed:
+                if outcome.ok or not self._ended(interruptions):
                     return outcome, artefacts
             finally:
                 self._give_back([worker])
-            if self._closed:
-                return Outcome.failed(Status.CRASHED, "the sandbox was closed during the evaluation"), {}
+            ended = self._ended(interruptions)
+            if ended:
+                return Outcome.failed(Status.CRASHED, f"the sandbox was {ended} during the evaluation"), {}
         return Outcome.failed(Status.CRASHED, f"no sandbox worker takes the evaluation: {problem}"), {}
 
     def warm(self, count: int) -> None:
@@ -155,6 +158,20 @@ class Pool:
             raise
         finally:
             self._give_back(new)
+
+    def _ended(self, interruptions: int) -> str:
+        """What ended the evaluations that began when there had been so many interruptions, if anything did."""
+        if self._closed:
+            return "closed"
+        return "interrupted" if self._interruptions != interruptions else ""
+
+    def interrupt(self) -> None:
+        """End the evaluations under way and the workers that have them."""
+        with self._lock:
+            self._interruptions += 1
+            busy = self._workers - {*self._idle}
+        for worker in busy:
+            worker.kill()
 
     def close(self) -> None:
         """End all workers, remove files; harmless when repeated."""

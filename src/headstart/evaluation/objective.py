@@ -16,8 +16,12 @@ from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
 class Objective(Protocol):
     """Evaluates a pipeline. Never raises for a pipeline's own failure: that is an outcome too.
 
-    It must be safe to call from several threads at once, and it may have a ``close()`` that frees what it holds and
-    ends calls under way.
+    It must be safe to call from several threads at once. It may have
+
+    - ``interrupt()``, which ends the calls under way;
+    - ``close()``, which frees what it holds;
+    - ``rehearse()``, which does once what every evaluation would do first (imports, caches of libraries) and leaves no
+      other trace. A sandbox has its workers rehearse before they take requests, so that evaluations need not.
     """
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
@@ -83,6 +87,8 @@ class FunctionObjective:
         except (TypeError, ValueError):
             names = {}  # type: ignore[assignment]
         self.function = function
+        if hasattr(function, "rehearse"):
+            self.rehearse = function.rehearse
         self._extras = [name for name in ("seed", "fidelity") if name in names]
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:

@@ -164,6 +164,10 @@ class Sandbox:
         """Start workers until there are `n`, all at once, and return when they are ready."""
         self._pool.warm(n)
 
+    def interrupt(self) -> None:
+        """End calls under way, which return ``crashed``; the sandbox stays usable."""
+        self._pool.interrupt()
+
     def close(self) -> None:
         """End all workers, and calls under way with them, and remove temporary files, artefacts among them.
 

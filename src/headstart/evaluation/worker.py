@@ -83,6 +83,21 @@ def _preload(modules: tuple[str, ...]) -> list[str]:
     return missing
 
 
+def _learn(modules: list[str]) -> None:
+    """Import what an evaluation imported, so that the next forks have it.
+
+    Libraries import much of themselves when it is first used: in a fork, that would be in every evaluation.
+    """
+    _preload(tuple(modules))
+    _freeze()
+
+
+def _freeze() -> None:
+    """Keep the collector of each fork from writing to, and so copying, all that is loaded."""
+    gc.collect()
+    gc.freeze()
+
+
 def _answer(fd: int, content: Mapping[str, Any]) -> None:
     _wire.send(fd, json.dumps(content).encode())
 
@@ -111,6 +126,9 @@ class Worker:
         try:
             missing = _preload(self._setup["preload"])
             self._objective = _wire.load_payload(self._setup["payload"])
+            rehearse = getattr(self._objective, "rehearse", None)
+            if rehearse is not None:
+                rehearse()
         except BaseException as error:
             _answer(self._answers, {"failed": describe(error)})
             self.leave()
@@ -131,40 +149,53 @@ class Worker:
         _fork.adopt_orphans()
         # Libraries may have started threads. They do not exist in a fork, which these libraries are made to survive.
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
-        gc.collect()
-        gc.freeze()  # else the collector of each fork would write to, and so copy, all that is loaded
+        _freeze()
         mapped = self._setup["payload"].stat().st_size
         pipes = (self._control, self._answers)
+
+        def fork() -> _fork.Fork:
+            return _fork.Fork(self._evaluate, mapped, pipes, self._parent)
+
         try:
-            while (request := self._next_request()) is not None:
+            ready, dying = fork(), None
+            while (body := self._next_request()) is not None:
                 _answer(self._answers, {"started": True})
-                answer = _Evaluation(self._objective, request)
-                _answer(self._answers, _fork.evaluate(answer, request["limits"], mapped, pipes, self._parent))
-                if not _fork.end_descendants(_END_SECONDS):
+                if not ready.alive:
+                    ready = fork()
+                answer = ready.evaluate(body, pickle.loads(body)["limits"], dying)
+                modules = answer.pop("modules", [])
+                _answer(self._answers, answer)
+                dying = ready.pid
+                if not _fork.end_descendants(_END_SECONDS, (dying,)):
                     return  # something cannot be killed; the sandbox starts another worker
+                if modules:
+                    _learn(modules)
+                ready = fork()
         except _fork.ParentGone:
             pass
 
-    def _next_request(self) -> dict[str, Any] | None:
+    def _next_request(self) -> bytes | None:
         """Wait for a request; ``None`` when there will be none."""
         while not select.select([self._control], [], [], _IDLE_SECONDS)[0]:
             if self._parent_gone():
                 return None
-        body = _wire.receive(self._control)
-        return None if body is None else pickle.loads(body)
+        return _wire.receive(self._control)
+
+    def _evaluate(self, body: bytes) -> dict[str, Any]:
+        return _Evaluation(self._objective, pickle.loads(body))()
 
     def _run_serving(self) -> None:
-        requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._listen, args=[requests], daemon=True).start()
         threading.Thread(target=self._look_after_parent, daemon=True).start()
         while True:
-            request = requests.get()
+            body = requests.get()
             _answer(self._answers, {"started": True})
-            _answer(self._answers, _Evaluation(self._objective, request)())
+            _answer(self._answers, self._evaluate(body))
 
-    def _listen(self, requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+    def _listen(self, requests: queue.SimpleQueue[bytes]) -> None:
         while (body := _wire.receive(self._control)) is not None:
-            requests.put(pickle.loads(body))
+            requests.put(body)
         self.leave()
 
     def _look_after_parent(self) -> None:
@@ -207,6 +238,7 @@ class _Evaluation:
 
     def __call__(self) -> dict[str, Any]:
         process = os.getpid()
+        known = {*sys.modules}
         try:
             outcome = _plain(outcome_of(self._evaluate, self._request["fidelity"]))
             artefacts = save_artefacts(outcome.artefacts, self._request["directory"]) if outcome.ok else {}
@@ -214,7 +246,8 @@ class _Evaluation:
             outcome, artefacts = self._failure(error), {}
         if os.getpid() != process:  # the objective forked, and its fork came back from there too
             os._exit(0)
-        return {"outcome": outcome.to_dict(), "artefacts": artefacts}
+        modules = [name for name in sys.modules if name not in known]
+        return {"outcome": outcome.to_dict(), "artefacts": artefacts, "modules": modules}
 
     def _evaluate(self) -> Outcome:
         pipeline, seed = pickle.loads(self._request["call"])
