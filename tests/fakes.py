@@ -15,7 +15,7 @@ from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.base import Optimizer
-from headstart.optimizers.random import draw_untried, untried
+from headstart.optimizers.random import draw_untried, tried_ids, untried
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.task import Task
@@ -89,7 +89,7 @@ class TreeOptimizer(Optimizer):
             for name, n in self._visits.items()
         }
         for name in sorted(scores, key=lambda name: -scores[name]):
-            left = untried(self.history, self.task.candidates.sample(rng, 200, {self._stage: name}))
+            left = untried(self.task.candidates.sample(rng, 200, {self._stage: name}), tried_ids(self.history))
             if len(left):
                 pipeline = left[int(rng.integers(len(left)))]
                 return Proposal(number, pipeline, {"by": "tree", "path": [name]})
@@ -131,7 +131,7 @@ class MultiStepOptimizer(Optimizer):
         for _ in range(20):
             step = (0.05 + 0.1 * self._multiplier) * rng.standard_normal(len(box))
             relaxed[box.columns] = np.clip(relaxed[box.columns] + step, 0, 1)
-            found = untried(self.history, self.task.candidates.nearest(relaxed, given))
+            found = untried(self.task.candidates.nearest(relaxed, given), tried_ids(self.history))
             if len(found):
                 return Proposal(number, found[0], {"by": "theta", "relaxed": relaxed.tolist()})
         return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})

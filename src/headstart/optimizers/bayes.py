@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import Exhausted, InvalidInput
+from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
-from headstart.optimizers.random import draw_untried, untried
+from headstart.optimizers.random import draw_untried, tried_ids, untried
 from headstart.registry import create
 from headstart.space.encoded import Encoded
 from headstart.surrogates.acquisition import Acquisition
 from headstart.surrogates.base import Surrogate
 from headstart.trials import Proposal
+
+Ids = NDArray[np.int64]
+Scores = NDArray[np.float64]
 
 
 class Bayes(Optimizer):
@@ -72,57 +76,50 @@ class Bayes(Optimizer):
             return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
         history = self.history if self._model.sees_all_fidelities else self.history.full()
         self._model.fit(history)
+        tried = tried_ids(self.history)
         if self.task.candidates.pool is not None:
-            left = untried(self.history, self.task.candidates.pool)
-            if len(left) == 0:
+            found = untried(self.task.candidates.pool, tried)
+            if len(found) == 0:
                 raise Exhausted(f"all {len(self.task.candidates.pool)} recorded pipelines have been tried")
-            return self._proposal(number, left, self._acquisition(self._model, history, left), rng)
-        return self._search(number, rng)
-
-    def _proposal(self, number: int, candidates: Encoded, scores: NDArray[Any], rng: np.random.Generator) -> Proposal:
+            scores = self._acquisition(self._model, history, found)
+        else:
+            found, scores = self._search(history, tried, rng)
         best = np.flatnonzero(scores == scores.max())
         chosen = int(best[0] if len(best) == 1 else rng.choice(best))
-        return Proposal(number, candidates[chosen], {"by": "bayes", "acquisition": float(scores[chosen])})
+        return Proposal(number, found[chosen], {"by": "bayes", "acquisition": float(scores[chosen])})
 
-    def _search(self, number: int, rng: np.random.Generator) -> Proposal:
-        """Random candidates and neighbours of the best trials, then hill climbing from the best of them."""
+    def _search(self, history: History, tried: Ids, rng: np.random.Generator) -> tuple[Encoded, Scores]:
+        """Random candidates, neighbours of the best trials, and where hill climbing from the best of them leads."""
         candidates = self.task.candidates
-        history = self.history.full()
         order = np.argsort(history.targets(), kind="stable")
         leaders = [history.trials[i].pipeline for i in order[: max(1, self.n_starts // 2)]]
-        parts = [candidates.sample(rng, self.n_samples)]
-        parts += [candidates.neighbours(p, rng) for p in leaders]
-        pool = untried(self.history, Encoded.concatenate([p for p in parts if len(p)]))
-        if len(pool) == 0:
-            pool = draw_untried(self.history, rng)
-        scores = self._acquisition(self._model, history, pool)
+        parts = [candidates.sample(rng, self.n_samples), *(candidates.neighbours(p, rng) for p in leaders)]
+        found = untried(Encoded.concatenate([p for p in parts if len(p)]), tried)
+        if len(found) == 0:
+            found = draw_untried(self.history, rng)
+        scores = self._acquisition(self._model, history, found)
         starts = np.argsort(-scores, kind="stable")[: self.n_starts]
-        points = [pool.take([i]) for i in starts]
-        values = scores[starts].tolist()
+        points = [found.take([i]) for i in starts]
+        values = scores[starts]
+        moving = list(range(len(points)))
         for _ in range(_CLIMBS):
-            if not points:
-                break
-            around = [untried(self.history, candidates.neighbours(p[0], rng)) for p in points]
-            sizes = [len(a) for a in around]
-            if sum(sizes) == 0:
+            around = [candidates.neighbours(points[k][0], rng) for k in moving]
+            if not any(len(a) for a in around):
                 break
             # All climbs take their step in one prediction.
-            found = self._acquisition(self._model, history, Encoded.concatenate([a for a in around if len(a)]))
-            moving = False
-            offset = 0
-            for k, size in enumerate(sizes):
-                part = found[offset : offset + size]
-                offset += size
-                if size and part.max() > values[k]:
-                    points[k] = around[k].take([int(part.argmax())])
-                    values[k] = float(part.max())
-                    moving = True
+            together = Encoded.concatenate([a for a in around if len(a)])
+            reached = self._acquisition(self._model, history, together)
+            reached = np.where(np.isin(together.ids, tried), -np.inf, reached)
+            ends = np.cumsum([len(a) for a in around])
+            still = []
+            for k, near, part in zip(moving, around, np.split(reached, ends[:-1]), strict=True):
+                if len(part) and part.max() > values[k]:
+                    points[k], values[k] = near.take([int(part.argmax())]), part.max()
+                    still.append(k)
+            moving = still
             if not moving:
                 break
-        if points:
-            pool = Encoded.concatenate([pool, *points])
-            scores = np.concatenate([scores, values])
-        return self._proposal(number, pool, scores, rng)
+        return Encoded.concatenate([found, *points]), np.concatenate([scores, values])
 
 
 _CLIMBS = 10

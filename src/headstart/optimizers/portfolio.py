@@ -41,7 +41,7 @@ class Portfolio(Optimizer):
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
         if self.pipelines:
-            tried = tried_ids(self.history)
+            tried = {*tried_ids(self.history).tolist()}
             for i, id in enumerate(self.task.candidates.encode(self.pipelines).ids):
                 if int(id) not in tried:
                     return Proposal(number, self.pipelines[i], {"by": "portfolio", "place": i})
