@@ -6,10 +6,11 @@ Timings on a shared machine are noisy; each part prints what it is compared with
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -175,8 +176,6 @@ def store_rate(n: int) -> None:
             with plain_file.open("ab") as file:
                 file.write(b"x" * 500)
                 file.flush()
-                import os
-
                 os.fsync(file.fileno())
         table.add_row("for comparison: a line and fsync", f"{n / (time.perf_counter() - started):.0f}", "")
         for name, location, artefacts in (
@@ -200,7 +199,7 @@ def store_rate(n: int) -> None:
     console.print(table)
 
 
-def _with_artefacts(trial: Trial, artefacts: dict[str, object]) -> Trial:
+def _with_artefacts(trial: Trial, artefacts: Mapping[str, object]) -> Trial:
     if not artefacts or not trial.outcome.ok:
         return trial
     outcome = Outcome.of(float(trial.outcome.loss or 0), artefacts=artefacts)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fakes import MultiStepOptimizer, TreeOptimizer
 
-from headstart.errors import HeadstartError, InvalidInput, StudyExists
+from headstart.errors import HeadstartError, HeadstartWarning, InvalidInput, StudyExists
 from headstart.evaluation import FunctionObjective
 from headstart.evaluation.replay import Replay
 from headstart.evaluation.synthetic import Synthetic
@@ -104,6 +104,13 @@ class TestOutcomes:
         assert found["svm"].status is Status.INVALID
         assert found["naive_bayes"].loss == 0.5
         assert history.targets().tolist() == [0.5] * 30
+
+    def test_a_run_in_which_everything_fails_says_so(self):
+        def objective(pipeline):
+            raise ImportError("no module named sklear")
+
+        with pytest.warns(HeadstartWarning, match="none of the first 10 .* no module named sklear"):
+            Study(live_task(), objective).run(evaluations=12)
 
     def test_an_executor_that_fails_does_not_end_the_run(self):
         class Flaky(Executor):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from headstart.errors import Exhausted, HeadstartError, InvalidInput
-from headstart.evaluation.objective import Objective, describe
+from headstart.errors import Exhausted, HeadstartError, HeadstartWarning, InvalidInput
+from headstart.evaluation.objective import Objective, as_objective, describe
 from headstart.history import History
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.registry import create
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from headstart.store import Store, StudyLog, StudyView
 
 logger = logging.getLogger(__name__)
+
+_SUSPICIOUS = 10
+"""After so many evaluations without one that is ok, the user should know."""
 
 Callback = Callable[["Study", Trial], None]
 
@@ -46,7 +50,8 @@ class Study:
     task
         What is known of the problem.
     objective
-        Evaluates a pipeline. Wrap it in a `Sandbox` to have its limits kept.
+        Evaluates a pipeline: an `Objective`, or a function from a pipeline to a loss. Wrap it in a `Sandbox` to have
+        its limits kept.
     optimizer
         A name in the registry, or an object. It is not changed: the study starts its own from it.
     seed
@@ -62,10 +67,9 @@ class Study:
 
     Examples
     --------
-    >>> from headstart.evaluation import FunctionObjective
     >>> from headstart.space import Algorithm, Float, PipelineSpace, Stage
     >>> space = PipelineSpace("line", [Stage("s", [Algorithm("a", params=[Float("x", -1, 1)])])])
-    >>> study = Study(Task(space), FunctionObjective(lambda p: p.params[0]["x"] ** 2), seed=1)
+    >>> study = Study(Task(space), lambda pipeline: pipeline.params[0]["x"] ** 2, seed=1)
     >>> history = study.run(evaluations=20)
     >>> len(history), round(history.best.outcome.loss, 4), study.reason
     (20, 0.0025, 'evaluations')
@@ -74,7 +78,7 @@ class Study:
     def __init__(
         self,
         task: Task,
-        objective: Objective,
+        objective: Objective | Callable[..., Any],
         optimizer: Optimizer | str = "random",
         *,
         seed: int = 0,
@@ -85,7 +89,7 @@ class Study:
         callbacks: Iterable[Callback] = (),
     ) -> None:
         self.task = task
-        self.objective = objective
+        self.objective = as_objective(objective)
         self.seed = seed
         self.limits = limits if limits is not None else Limits()
         self.store = store
@@ -370,8 +374,19 @@ class _Loop:
     def _tell(self, number: int) -> None:
         trial = self.finished.pop(number)
         self.study.optimizer.tell(trial)
+        self._warn_if_all_fail(trial)
         for callback in self.study.callbacks:
             callback(self.study, trial)
+
+    def _warn_if_all_fail(self, trial: Trial) -> None:
+        trials = self.study.history.trials
+        if len(trials) == _SUSPICIOUS and not any(t.outcome.ok for t in trials):
+            warnings.warn(
+                f"none of the first {_SUSPICIOUS} evaluations was ok; the last one: {trial.outcome.status.value}, "
+                f"{trial.outcome.error}",
+                HeadstartWarning,
+                stacklevel=2,
+            )
 
     def _abandon(self) -> None:
         """End what is under way; it stays pending."""

@@ -514,7 +514,7 @@ def test_objective_gets_all_arguments():
 
 
 def test_arguments_are_checked(tmp_path):
-    with pytest.raises(TypeError, match="must be an Objective or a function, got int"):
+    with pytest.raises(TypeError, match="must be an Objective or a function of a pipeline, got int"):
         Sandbox(3)
     with pytest.raises(InvalidInput, match="threads must be"):
         Sandbox(dispatch, threads=0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -73,23 +74,17 @@ class FunctionObjective:
     Parameters
     ----------
     function
-        Gets the pipeline and, where its signature has the names, `seed` and `fidelity`. Returns a loss to be
-        minimised or an `Outcome`.
+        Anything that can be called with the pipeline and, where its signature has the names, `seed` and `fidelity`.
+        Returns a loss to be minimised or an `Outcome`.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        import inspect
-
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
-        try:
-            names = inspect.signature(function).parameters
-        except (TypeError, ValueError):
-            names = {}  # type: ignore[assignment]
         self.function = function
+        self._extras = [name for name in ("seed", "fidelity") if name in _parameters(function)]
         if hasattr(function, "rehearse"):
             self.rehearse = function.rehearse
-        self._extras = [name for name in ("seed", "fidelity") if name in names]
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         del limits  # nothing in this process can enforce them
@@ -98,3 +93,20 @@ class FunctionObjective:
 
     def __repr__(self) -> str:
         return f"FunctionObjective({getattr(self.function, '__qualname__', self.function)!s})"
+
+
+def as_objective(given: Objective | Callable[..., Any]) -> Objective:
+    """An objective as it is; anything else that can be called, as a `FunctionObjective`.
+
+    What takes `limits` is an objective.
+    """
+    if not callable(given):
+        raise TypeError(f"an objective must be an Objective or a function of a pipeline, got {type(given).__name__}")
+    return given if "limits" in _parameters(given) else FunctionObjective(given)
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some built-in functions have none
+        return {}

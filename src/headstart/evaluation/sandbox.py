@@ -18,8 +18,6 @@ call, and with it load the libraries and the table each time.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import shutil
 import sys
@@ -36,7 +34,7 @@ from headstart.errors import InvalidInput
 from headstart.evaluation import _wire
 from headstart.evaluation._pool import Pool
 from headstart.evaluation._trees import exact_from_outside, usage
-from headstart.evaluation.objective import FunctionObjective, Objective
+from headstart.evaluation.objective import Objective, as_objective
 from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Limits, Outcome
 
@@ -51,9 +49,9 @@ class Sandbox:
     Parameters
     ----------
     objective
-        Any `Objective`, or a plain function, which becomes a `FunctionObjective`. It travels by cloudpickle: lambdas,
-        closures and functions of a script or a notebook will do. It is taken as it is now; later changes of it are not
-        seen.
+        Any `Objective`, or a function of a pipeline, which becomes a `FunctionObjective`. It travels by cloudpickle:
+        lambdas, closures and functions of a script or a notebook will do. It is taken as it is now; later changes of it
+        are not seen.
     preload
         Names of modules that workers import in advance, so that evaluations need not. Those that are not installed are
         left out.
@@ -90,10 +88,7 @@ class Sandbox:
         mode: str | None = None,
         spool: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not callable(objective):
-            raise TypeError(f"objective must be an Objective or a function, got {type(objective).__name__}")
-        if inspect.isroutine(objective) or isinstance(objective, functools.partial):
-            objective = FunctionObjective(objective)
+        objective = as_objective(objective)
         if isinstance(preload, str):
             raise TypeError(f"preload must be several names of modules, got the text {preload!r}; use ({preload!r},)")
         if not isinstance(threads, int) or threads < 1:
