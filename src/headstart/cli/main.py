@@ -43,6 +43,22 @@ def methods() -> None:
         typer.echo(f"{kind:13} {', '.join(found) if found else '-'}")
 
 
+@app.command("show-space")
+def show_space(
+    name: Annotated[str | None, typer.Argument(help="Name of a space; all names when omitted.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, to be changed and used as a space of your own.")] = False,
+) -> None:
+    """Show the stages, algorithms and hyper-parameters of a search space."""
+    from headstart.space import catalog
+
+    if name is None:
+        typer.echo("\n".join(catalog.names()))
+        return
+    from headstart.cli.spaces import show_space as show
+
+    show(catalog.load(name), json)
+
+
 @app.command()
 def studies(
     store: Annotated[str, typer.Argument(help="Directory or database URL of a store.")],

@@ -188,6 +188,20 @@ class Clause:
                 raise SpaceError(f"forbidden combination {key!r}: no algorithm of stage {name!r} has that parameter")
             self._parameters.append((s, places))
 
+    def completed_by(self, stage: int, choice: Choice) -> tuple[NDArray[np.int64], list[int]]:
+        """Rows, and algorithms of a stage, with which the combination would be complete.
+
+        Stages that are not chosen yet are -1. Combinations that also name parameters are none of algorithms alone.
+        """
+        mine = [algorithms for s, algorithms in self._algorithms if s == stage]
+        if not mine or self._parameters:
+            return np.empty(0, dtype=np.int64), []
+        met = np.ones(len(choice), dtype=bool)
+        for s, algorithms in self._algorithms:
+            if s != stage:
+                met &= np.isin(choice[:, s], algorithms)
+        return np.flatnonzero(met), mine[0]
+
     def is_met(self, values: Array, active: Mask, choice: Choice) -> Mask:
         """Which rows hold the combination; (n,)."""
         met = np.ones(len(choice), dtype=bool)

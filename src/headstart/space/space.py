@@ -135,7 +135,8 @@ class PipelineSpace:
         for name in given:
             self.stage_position(name)
         stages = [
-            Stage(s.name, tuple(s.algorithms[i] for i in s.positions(given.get(s.name))), s.kind) for s in self.stages
+            Stage(s.name, tuple(s.algorithms[i] for i in s.positions(given.get(s.name))), s.kind, s.columns)
+            for s in self.stages
         ]
         kept = []
         for clause in self.forbidden:
@@ -157,7 +158,7 @@ class PipelineSpace:
         position = self.stage_position(stage)
         stages = list(self.stages)
         old = stages[position]
-        stages[position] = Stage(old.name, (*old.algorithms, algorithm), old.kind)
+        stages[position] = Stage(old.name, (*old.algorithms, algorithm), old.kind, old.columns)
         return PipelineSpace(self.name, stages, self.forbidden, self.free_order)
 
     def relaxed(self, given: Given | None = None) -> Box:
@@ -216,7 +217,11 @@ class PipelineSpace:
     # -- candidates ---------------------------------------------------------------------------------------------
 
     def sample(self, rng: np.random.Generator, n: int = 1, given: Given | None = None) -> Encoded:
-        """`n` random pipelines: algorithms uniformly, then each parameter on its own scale."""
+        """`n` random pipelines.
+
+        The algorithms of the last stage by their weights, then those of the stages before it by their weights among
+        what the choices so far allow, then each parameter on its own scale.
+        """
         for name in given or {}:
             self.stage_position(name)
         options = [np.array(stage.positions((given or {}).get(stage.name))) for stage in self.stages]
@@ -231,7 +236,7 @@ class PipelineSpace:
         raise SpaceError(f"space {self.name!r} forbids nearly everything with {dict(given or {})!r}: nothing to sample")
 
     def _draw(self, rng: np.random.Generator, n: int, options: list[NDArray[np.int64]]) -> Encoded:
-        choice = np.stack([rng.choice(o, n) for o in options], axis=1)
+        choice = self._draw_structure(rng, n, options)
         values = np.zeros((n, self.width))
         for s, blocks in enumerate(self._layout.blocks):
             for a in options[s]:
@@ -244,6 +249,26 @@ class PipelineSpace:
             order = np.argsort(rng.random((n, last)), axis=1)
             order = np.concatenate([order, np.full((n, 1), last)], axis=1)
         return self._encoded(values, choice, order)
+
+    def _draw_structure(self, rng: np.random.Generator, n: int, options: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Algorithms of `n` pipelines, last stage first; combinations of algorithms that are forbidden are avoided.
+
+        Rejecting whole pipelines instead would make an algorithm rarer the more combinations with it are forbidden.
+        """
+        choice = np.full((n, len(self.stages)), -1, dtype=np.int64)
+        for s in reversed(range(len(self.stages))):
+            weights = np.zeros(len(self.stages[s].algorithms))
+            weights[options[s]] = [self.stages[s].algorithms[a].weight for a in options[s]]
+            chances = np.tile(weights, (n, 1))
+            for clause in self._clauses:
+                rows, algorithms = clause.completed_by(s, choice)
+                chances[np.ix_(rows, algorithms)] = 0.0
+            stuck = chances.sum(axis=1) == 0  # it will be rejected and drawn again
+            chances[stuck] = weights
+            totals = np.cumsum(chances, axis=1)
+            drawn = (totals <= (rng.random(n) * totals[:, -1])[:, None]).sum(axis=1)
+            choice[:, s] = drawn
+        return choice
 
     def default(self, given: Given | None = None) -> Pipeline:
         """The first algorithm of each stage with its default hyper-parameters (or the first that is not forbidden)."""
@@ -315,11 +340,11 @@ class PipelineSpace:
 
     # -- exchange -----------------------------------------------------------------------------------------------
 
-    def build(self, pipeline: Pipeline, seed: int | None = None) -> Any:
+    def build(self, pipeline: Pipeline, seed: int | None = None, kinds: Mapping[str, str] | None = None) -> Any:
         """A plain, unfitted scikit-learn pipeline for this point of the space; see `headstart.space.build`."""
         from headstart.space.build import build
 
-        return build(self, pipeline, seed)
+        return build(self, pipeline, kinds, seed)
 
     def to_dict(self) -> dict[str, Any]:
         content: dict[str, Any] = {"format": FORMAT, "name": self.name, "stages": [s.to_dict() for s in self.stages]}

@@ -26,15 +26,23 @@ class Algorithm:
         Hyper-parameters to search, parents of conditions before their children.
     fixed
         Settings that are not searched.
+    weight
+        How often it is sampled, relative to the other algorithms of its stage.
+    note
+        Where it differs from its source, or what to know about it; for people.
     """
 
     name: str
     path: str | None = None
     params: Sequence[Parameter] = ()
     fixed: Mapping[str, Value] = field(default_factory=dict)
+    weight: float = 1.0
+    note: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", tuple(self.params))
+        if not 0 < self.weight < float("inf"):
+            raise SpaceError(f"algorithm {self.name!r}: weight must be positive and finite, got {self.weight!r}")
         if not self.name:
             raise SpaceError("an algorithm needs a name")
         if self.path is not None and self.path.count(":") != 1:
@@ -72,12 +80,17 @@ class Algorithm:
             content["params"] = [parameter_to_dict(p) for p in self.params]
         if self.fixed:
             content["fixed"] = dict(self.fixed)
+        if self.weight != 1.0:
+            content["weight"] = self.weight
+        if self.note:
+            content["note"] = self.note
         return content
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Algorithm:
         params = tuple(parameter_from_dict(p) for p in content.get("params", ()))
-        return cls(content["name"], content.get("path"), params, content.get("fixed", {}))
+        rest = {name: content[name] for name in ("path", "fixed", "weight", "note") if name in content}
+        return cls(content["name"], params=params, **rest)
 
 
 @dataclass(frozen=True)
@@ -89,11 +102,15 @@ class Stage:
     kind
         ``"step"`` is a part of the pipeline; ``"fit_option"`` changes how the last step is fitted (such as class
         weighting) and is no step of its own.
+    columns
+        Which columns of a table it works on. Stages on ``"numeric"`` or ``"categorical"`` columns come first and run
+        side by side; what they make is joined for the stages on ``"all"``.
     """
 
     name: str
     algorithms: Sequence[Algorithm]
     kind: Literal["step", "fit_option"] = "step"
+    columns: Literal["all", "numeric", "categorical"] = "all"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "algorithms", tuple(self.algorithms))
@@ -107,6 +124,10 @@ class Stage:
             raise SpaceError(f"stage {self.name!r} has two algorithms named {twice[0]!r}")
         if self.kind not in ("step", "fit_option"):
             raise SpaceError(f"stage {self.name!r}: kind must be 'step' or 'fit_option', got {self.kind!r}")
+        if self.columns not in ("all", "numeric", "categorical"):
+            raise SpaceError(
+                f"stage {self.name!r}: columns must be 'all', 'numeric' or 'categorical', got {self.columns!r}"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,9 +151,10 @@ class Stage:
         return sorted({self.position(name) for name in names})
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, "algorithms": [a.to_dict() for a in self.algorithms]}
+        content = {"name": self.name, "kind": self.kind, "algorithms": [a.to_dict() for a in self.algorithms]}
+        return content if self.columns == "all" else {**content, "columns": self.columns}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Stage:
         algorithms = tuple(Algorithm.from_dict(a) for a in content["algorithms"])
-        return cls(content["name"], algorithms, content.get("kind", "step"))
+        return cls(content["name"], algorithms, content.get("kind", "step"), content.get("columns", "all"))

@@ -1,0 +1,35 @@
+"""`BalancedWeights`: class weighting for classifiers that know sample weights only."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import has_fit_parameter
+
+
+class BalancedWeights(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Fits a classifier with rows weighted so that all classes weigh the same.
+
+    A classifier that takes no sample weights is fitted as it is.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **others: Any) -> Self:
+        self.estimator_ = clone(self.estimator)
+        if has_fit_parameter(self.estimator_, "sample_weight"):
+            balanced = compute_sample_weight("balanced", y)
+            others["sample_weight"] = balanced if sample_weight is None else balanced * np.asarray(sample_weight)
+        self.estimator_.fit(X, y, **others)
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.estimator_.predict_proba(X)

@@ -1,0 +1,177 @@
+"""`LiveObjective`: train a pipeline on a table and score it on rows it has not seen."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import MissingDependency, SpaceError
+from headstart.evaluation.constraints import FittedFold, measures
+from headstart.evaluation.objective import outcome_of
+from headstart.evaluation.scoring import Metric
+from headstart.space.pipeline import Pipeline
+from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
+
+if TYPE_CHECKING:
+    from headstart.data.dataset import Dataset
+    from headstart.data.splits import Splits
+    from headstart.space.space import PipelineSpace
+
+Array = NDArray[np.float64]
+
+
+class LiveObjective:
+    """Trains a pipeline on each fold of a table and scores it on the fold's validation rows.
+
+    Parameters
+    ----------
+    space
+        Whose pipelines are evaluated.
+    dataset, splits
+        The table and its folds, the same for all pipelines.
+    metric
+        Name of a scikit-learn scorer, or a callable ``scorer(estimator, X, y)``; the task's default when omitted.
+    constraints
+        Names of values to measure, or names with functions; see `headstart.evaluation.constraints`.
+    keep_models
+        Keep the fitted model of each fold as the artefact ``models``.
+
+    Notes
+    -----
+    The artefact ``predictions`` holds what each row was predicted as by models that had not seen it, averaged where it
+    was in several validation parts, and NaN where it was in none: (n, classes) probabilities or (n,) numbers.
+
+    An estimator whose ``fit`` takes an ``eval_set`` is stopped early on the validation part of the fold.
+    """
+
+    def __init__(
+        self,
+        space: PipelineSpace,
+        dataset: Dataset,
+        splits: Splits,
+        metric: str | Callable[..., float] | None = None,
+        constraints: Iterable[str] | Mapping[str, Callable[..., float] | None] = (),
+        keep_models: bool = False,
+    ) -> None:
+        from headstart.data.dataset import default_metric
+
+        self.space = space
+        self.dataset = dataset
+        self.splits = splits
+        self.metric = Metric(metric if metric is not None else default_metric(dataset.task), dataset.task)
+        self.measures = measures(constraints, dataset)
+        self.keep_models = keep_models
+
+    def rehearse(self) -> None:
+        """Fit the default pipeline to a few rows, so that libraries are loaded and their caches filled."""
+        train, valid = self.splits.folds[0]
+        few = _some_of_each(self.dataset.y[train], 10)
+        self._fit(self.space.default(), train[few], valid[:20], seed=0)
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        del limits  # the sandbox keeps them
+        return outcome_of(lambda: self._evaluate(pipeline, seed, fidelity), fidelity)
+
+    def _evaluate(self, pipeline: Pipeline, seed: int, fidelity: Fidelity) -> Outcome:
+        started = time.perf_counter()
+        folds = self.splits.at(fidelity)
+        total = np.zeros((self.dataset.n_rows, *self._shape))
+        count = np.zeros(self.dataset.n_rows)
+        losses, values, models = [], [], []
+        for train, valid in folds:
+            try:
+                fold = self._fit(pipeline, train, valid, seed)
+            except (SpaceError, MissingDependency) as error:
+                return Outcome.failed(Status.INVALID, str(error), fidelity=fidelity)
+            if not np.isfinite(fold.predictions).all():
+                return Outcome.failed(
+                    Status.INVALID, "predictions must be finite, found NaN or infinity", fidelity=fidelity
+                )
+            weights = None if self.dataset.weights is None else self.dataset.weights[valid]
+            losses.append(self.metric.loss(fold.y, fold.predictions, weights))
+            values.append({name: measure(fold) for name, measure in self.measures.items()})
+            total[valid] += fold.predictions
+            count[valid] += 1
+            if self.keep_models:
+                models.append(fold.model)
+        artefacts: dict[str, Any] = {"predictions": _mean(total, count)}
+        if self.keep_models:
+            artefacts["models"] = models
+        return Outcome.of(
+            float(np.mean(losses)),
+            fold_losses=tuple(losses),
+            constraints={name: float(np.mean([v[name] for v in values])) for name in self.measures},
+            seconds=time.perf_counter() - started,
+            fidelity=fidelity,
+            artefacts=artefacts,
+        )
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return () if self.dataset.classes is None else (len(self.dataset.classes),)
+
+    def _fit(self, pipeline: Pipeline, train: NDArray[np.int64], valid: NDArray[np.int64], seed: int) -> FittedFold:
+        data = self.dataset
+        model = self.space.build(pipeline, seed, {name: str(kind) for name, kind in data.kinds.items()})
+        X, X_valid = data.rows(train), data.rows(valid)
+        y, y_valid = data.y[train], data.y[valid]
+        weights = None if data.weights is None else data.weights[train]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a search meets thousands; what matters is in the outcome
+            started = time.perf_counter()
+            fit_model(model, X, y, weights, (X_valid, y_valid))
+            fitted = time.perf_counter()
+            predictions = predict_model(model, X_valid, self._shape)
+            predicted = time.perf_counter()
+        return FittedFold(model, X_valid, y_valid, predictions, fitted - started, predicted - fitted)
+
+
+def fit_model(
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    weights: Array | None = None,
+    validation: tuple[Any, NDArray[Any]] | None = None,
+) -> Any:
+    """Fit a built pipeline; with validation data, an estimator that can is stopped early on them."""
+    *_, (name, last) = model.steps
+    fit = getattr(last, "estimator", last).fit
+    known = inspect.signature(fit).parameters
+    options: dict[str, Any] = {}
+    if weights is not None and "sample_weight" in known:
+        options["sample_weight"] = weights
+    if validation is None or "eval_set" not in known:
+        return model.fit(X, y, **{f"{name}__{key}": value for key, value in options.items()})
+    front = model[:-1]
+    inner = front.fit_transform(X, y) if len(front) else X
+    outer = front.transform(validation[0]) if len(front) else validation[0]
+    last.fit(inner, y, eval_set=(outer, validation[1]), **options)
+    return model
+
+
+def predict_model(model: Any, X: Any, shape: tuple[int, ...]) -> Array:
+    """Predictions of a fitted pipeline: (n, classes) probabilities with a column for every class, or (n,) numbers."""
+    if not shape:
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(len(X))
+    found = np.asarray(model.predict_proba(X), dtype=np.float64)
+    everything = np.zeros((len(found), *shape))
+    everything[:, np.asarray(model.classes_, dtype=np.int64)] = found  # a fold may lack a class
+    return everything
+
+
+def _mean(total: Array, count: Array) -> Array:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (total.T / np.where(count > 0, count, np.nan)).T
+
+
+def _some_of_each(y: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """Positions of a few rows, of every class where there are classes."""
+    if y.dtype.kind == "f":
+        return np.arange(min(len(y), 3 * n))
+    return np.concatenate([np.flatnonzero(y == label)[:n] for label in np.unique(y)])

@@ -1,0 +1,182 @@
+"""`Metric`: a scikit-learn scorer applied to predictions that are there already, and turned into a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput, UnknownName, suggestion
+
+Array = NDArray[np.float64]
+Scorer = Callable[..., float]
+
+_UNBOUNDED = ("neg_", "max_error", "explained_variance", "d2_", "r2")
+
+
+class Metric:
+    """How good predictions are.
+
+    Parameters
+    ----------
+    metric
+        Name of a scikit-learn scorer, such as ``"roc_auc"``, or a callable ``scorer(estimator, X, y)`` that is higher
+        for better predictions.
+    task
+        ``"binary"``, ``"multiclass"`` or ``"regression"``. A name that only makes sense for two classes is taken for
+        what it means with several (``roc_auc`` becomes one class against the rest, ``f1`` the mean over classes).
+
+    Notes
+    -----
+    The loss is what is missing to the best score there can be: 1 - accuracy, the mean squared error itself for
+    ``neg_mean_squared_error``. A callable's loss is its negative score.
+    """
+
+    def __init__(self, metric: str | Scorer, task: str) -> None:
+        self.task = task
+        self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+        self._given = metric
+        self._scorer = _scorer(metric, task)
+        self._best = self._best_score()
+        if isinstance(metric, str):
+            self._try()
+
+    def _best_score(self) -> float:
+        if not isinstance(self._given, str):
+            return 0.0
+        sign = getattr(self._scorer, "_sign", 1)
+        if self._given.startswith("neg_") or sign < 0:
+            return 0.0
+        return 1.0
+
+    def _try(self) -> None:
+        """Score a toy prediction, to refuse a metric that does not fit the task before anything is trained."""
+        n_classes = {"binary": 2, "multiclass": 3}.get(self.task, 0)
+        if n_classes:
+            truth: NDArray[Any] = np.arange(12) % n_classes
+            predictions: Array = np.full((12, n_classes), 0.1)
+            predictions[np.arange(12), truth] = 1.0
+            predictions /= predictions.sum(axis=1, keepdims=True)
+        else:
+            truth = np.linspace(1.0, 2.0, 12)
+            predictions = truth + 0.01
+        try:
+            score = self.score(truth, predictions)
+        except Exception as error:
+            raise InvalidInput(
+                f"metric {self.name!r} does not fit a {self.task} task: {error}; {suggestion('', fitting(self.task))}"
+            ) from error
+        if not np.isfinite(score):
+            raise InvalidInput(
+                f"metric {self.name!r} does not fit a {self.task} task; {suggestion('', fitting(self.task))}"
+            )
+
+    def score(self, truth: NDArray[Any], predictions: Array, sample_weight: Array | None = None) -> float:
+        """Score in scikit-learn's direction, higher is better.
+
+        Parameters
+        ----------
+        truth
+            (n,) class codes, or numbers for regression.
+        predictions
+            (n, k) probabilities, or (n,) numbers for regression.
+        """
+        stored = _Stored(predictions, self.task)
+        nothing = np.zeros((len(truth), 1))
+        if sample_weight is not None:
+            try:
+                return float(self._scorer(stored, nothing, truth, sample_weight=sample_weight))
+            except TypeError:
+                pass  # a scorer without weights
+        return float(self._scorer(stored, nothing, truth))
+
+    def loss(self, truth: NDArray[Any], predictions: Array, sample_weight: Array | None = None) -> float:
+        """What is to be minimised."""
+        return self._best - self.score(truth, predictions, sample_weight)
+
+    def to_score(self, loss: float) -> float:
+        """The score that a loss stands for, in scikit-learn's direction."""
+        return self._best - loss
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Metric, (self._given, self.task)
+
+    def __repr__(self) -> str:
+        return f"Metric({self.name!r}, {self.task!r})"
+
+
+class _Stored:
+    """Predictions in the clothes of a fitted estimator, so that any scorer can be used on them."""
+
+    def __init__(self, predictions: Array, task: str) -> None:
+        self._predictions = predictions
+        self._estimator_type = "regressor" if task == "regression" else "classifier"
+        if task != "regression":
+            self.classes_ = np.arange(predictions.shape[1])
+            self.predict_proba = lambda X: predictions  # noqa: ARG005
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+        kind = RegressorMixin if self._estimator_type == "regressor" else ClassifierMixin
+        return type("_Tags", (kind, BaseEstimator), {})().__sklearn_tags__()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any) -> _Stored:  # noqa: ARG002
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: ARG002
+        if self._estimator_type == "regressor":
+            return self._predictions
+        chosen: NDArray[Any] = self._predictions.argmax(axis=1)
+        return chosen
+
+
+_FOR_SEVERAL_CLASSES = {
+    "roc_auc": "roc_auc_ovr",
+    "f1": "f1_macro",
+    "precision": "precision_macro",
+    "recall": "recall_macro",
+    "jaccard": "jaccard_macro",
+}
+
+
+def _scorer(metric: str | Scorer, task: str) -> Scorer:
+    if not isinstance(metric, str):
+        if not callable(metric):
+            raise TypeError(f"metric must be the name of a scorer or a callable, got {type(metric).__name__}")
+        return metric
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    name = _FOR_SEVERAL_CLASSES.get(metric, metric) if task == "multiclass" else metric
+    if name not in get_scorer_names():
+        raise UnknownName(f"no metric is named {metric!r}; {suggestion(metric, fitting(task))}")
+    scorer: Scorer = get_scorer(name)
+    return scorer
+
+
+def fitting(task: str) -> list[str]:
+    """Names of metrics commonly used for a task."""
+    if task == "regression":
+        return [
+            "neg_mean_absolute_error",
+            "neg_mean_squared_error",
+            "neg_median_absolute_error",
+            "neg_root_mean_squared_error",
+            "r2",
+        ]
+    shared = [
+        "accuracy",
+        "balanced_accuracy",
+        "f1",
+        "matthews_corrcoef",
+        "neg_log_loss",
+        "precision",
+        "recall",
+        "roc_auc",
+    ]
+    return [*shared, "average_precision", "neg_brier_score"] if task == "binary" else shared
