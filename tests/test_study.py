@@ -20,11 +20,13 @@ from headstart.evaluation.replay import Replay
 from headstart.evaluation.synthetic import Synthetic
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.portfolio import Portfolio
-from headstart.optimizers.random import RandomSearch
+from headstart.optimizers.random import RandomSearch, draw_untried
+from headstart.space import Algorithm, Float, PipelineSpace, Pool, Stage
 from headstart.store import Store
 from headstart.study import Study
+from headstart.task import Constraint, Task
 from headstart.testing.examples import live_task, pool_task, small_meta, small_space
-from headstart.trials import Limits, Outcome, Status
+from headstart.trials import Fidelity, Limits, Outcome, Proposal, Status
 
 
 def synthetic(**options):
@@ -186,6 +188,41 @@ class TestParallel:
         assert proposals(runs[0]) == proposals(runs[1]) == proposals(runs[2])
         assert [t.number for t in runs[1]] == list(range(14))
 
+    @pytest.mark.parametrize("stored", [True, False])
+    def test_runs_in_parts_are_the_same_as_in_one(self, stored, tmp_path):
+        optimizer = Bayes("gp", n_initial=3, n_samples=20, n_starts=1)
+        straight = Study(live_task(), Slow(0.002), optimizer).run(evaluations=14, n_jobs=3)
+        seen = []
+        with Store.open(tmp_path / "store") as store:
+            options = {"store": store} if stored else {}
+            study = Study(
+                live_task(), Slow(0.002), optimizer, callbacks=[lambda s, t: seen.append(t.number)], **options
+            )
+            for n in (5, 6, 11, 14):
+                assert len(study.run(evaluations=n, n_jobs=3)) == n
+        assert proposals(study.history) == proposals(straight)
+        assert sorted(seen) == list(range(14))
+
+    def test_a_pool_is_used_up_although_results_wait_for_their_turn(self):
+        class LowThenFull(RandomSearch):
+            def suggest(self, number, rng):
+                fidelity = Fidelity(rows=0.5) if number < 3 else Fidelity()
+                return Proposal(number, draw_untried(self.history, rng, fidelity)[0], fidelity=fidelity)
+
+        task = replace(pool_task(), candidates=Pool(pool_task().candidates.pool[:3]))
+        for n_jobs, ordered in ((1, True), (2, True), (4, True), (4, False)):
+            study = Study(task, synthetic(), LowThenFull())
+            assert len(study.run(evaluations=10, n_jobs=n_jobs, ordered=ordered)) == 6
+            assert study.reason == "exhausted"
+
+    def test_an_executor_that_is_shut_down_loses_nothing(self):
+        with ThreadPoolExecutor(1) as workers:
+            study = Study(live_task(), synthetic(), callbacks=[lambda s, t: t.number == 3 and workers.shutdown()])
+            with pytest.raises(HeadstartError, match="takes no more work"):
+                study.run(evaluations=9, executor=workers)
+        assert len(study.history) == 4
+        assert len(study.run(evaluations=9)) == 9
+
     def test_unordered_runs_tell_at_once(self):
         history = Study(live_task(), Slow(0.01)).run(evaluations=14, n_jobs=3, ordered=False)
         assert sorted(t.number for t in history) == list(range(14))
@@ -241,12 +278,17 @@ class TestInterrupt:
             if trial.number == 3:
                 signal.raise_signal(signal.SIGINT)
 
-        study = Study(live_task(), synthetic(), callbacks=[callback])
-        history = study.run(evaluations=20, n_jobs=n_jobs)
+        study = Study(
+            live_task(), Slow(0.001), Bayes("gp", n_initial=3, n_samples=20, n_starts=1), callbacks=[callback]
+        )
+        with pytest.raises(KeyboardInterrupt):
+            study.run(evaluations=14, n_jobs=n_jobs)
         assert study.reason == "interrupted"
-        assert 4 <= len(history) <= 5
+        assert 4 <= len(study.history) <= 6
         study.callbacks = []
-        assert len(study.run(evaluations=20, n_jobs=n_jobs)) == 20
+        resumed = study.run(evaluations=14, n_jobs=n_jobs)
+        straight = Study(live_task(), synthetic(), optimizer).run(evaluations=14, n_jobs=n_jobs)
+        assert proposals(resumed) == proposals(straight)
 
     def test_ctrl_c_reaches_an_evaluation_in_this_process(self):
         calls = []
@@ -258,8 +300,9 @@ class TestInterrupt:
             return 0.1
 
         study = Study(live_task(), FunctionObjective(objective))
-        assert len(study.run(evaluations=5)) == 2
-        assert study.reason == "interrupted"
+        with pytest.raises(KeyboardInterrupt):
+            study.run(evaluations=5)
+        assert len(study.history) == 2
         again = study.run(evaluations=5)
         assert [t.number for t in again] == list(range(5))
         assert calls[2] == calls[3]  # what was under way runs again
@@ -274,23 +317,80 @@ class CutOff:
     def __call__(self, pipeline, limits, seed, fidelity):
         self.calls += 1
         if self.calls < self.last:
+            time.sleep(0.2)
             return Outcome.of(0.5)
-        time.sleep(limits.seconds)
+        time.sleep(limits.now().seconds)
         return Outcome.failed(Status.TIMEOUT, "took longer")
 
 
 class TestDeadline:
     def test_an_evaluation_cut_off_by_the_budget_stays_pending(self):
         study = Study(live_task(), CutOff(3), limits=Limits(seconds=30))
-        history = study.run(seconds=0.3)
+        history = study.run(seconds=0.6)
         assert len(history) == 2
         assert list(history.pending) == [2]
         study.objective = synthetic()
         assert [t.number for t in study.run(evaluations=5)] == list(range(5))
 
+    def test_an_evaluation_that_needs_more_than_the_whole_budget_is_a_failure(self):
+        study = Study(live_task(), CutOff(1))
+        for n in (1, 2):  # else a run that is resumed again and again would never get beyond it
+            history = study.run(seconds=0.2)
+            assert len(history) == n
+        assert "within the time budget of 0.2 s" in history[0].outcome.error
+
+    def test_a_time_out_that_an_objective_reports_itself_is_a_trial(self):
+        def objective(pipeline, limits, seed, fidelity):
+            return Outcome.failed("timeout", "as recorded") if seed % 2 else Outcome.of(0.5)
+
+        for n_jobs, ordered in ((1, None), (2, True), (2, False)):
+            history = Study(live_task(), objective).run(seconds=60, evaluations=20, n_jobs=n_jobs, ordered=ordered)
+            assert len(history) == 20
+
     def test_an_evaluation_over_its_own_limit_is_a_failure(self):
         history = Study(live_task(), CutOff(1), limits=Limits(seconds=0.01)).run(evaluations=2, seconds=60)
         assert [t.outcome.status for t in history] == [Status.TIMEOUT] * 2
+
+
+class TestConstraints:
+    def test_the_best_trial_keeps_them(self):
+        def objective(pipeline, seed):
+            return Outcome.of(1.0 + seed % 97 * (seed % 3 == 0), constraints={"latency": float(seed % 3 != 0)})
+
+        task = replace(live_task(), constraints=[Constraint("latency", 0.5)])
+        history = Study(task, objective).run(evaluations=20)
+        kept = [t.outcome.loss for t in history if t.outcome.constraints["latency"] <= 0.5]
+        assert history.best.outcome.loss == min(kept) > min(t.outcome.loss for t in history)
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: Study(live_task(), synthetic(), Bayes), r"got the class; call it: Bayes\(...\)"),
+            (lambda: Study(live_task(), synthetic(), None), "got NoneType"),
+            (lambda: Study(small_space(), synthetic()), r"make one with Task\(space\)"),
+            (lambda: Study(live_task(), synthetic(), store="runs"), "use Store.open"),
+            (lambda: Study(live_task(), synthetic(), limits=10), r"must be Limits\("),
+            (lambda: Study(live_task(), 3), "function of a pipeline, got int"),
+        ],
+    )
+    def test_a_wrong_type_is_refused_at_once(self, make, message):
+        with pytest.raises(TypeError, match=message):
+            make()
+
+    def test_limits_that_cannot_be_kept_are_warned_about(self):
+        with pytest.warns(HeadstartWarning, match="Sandbox"):
+            Study(live_task(), lambda p: 0.0, limits=Limits(seconds=1))
+
+    def test_numpy_numbers_will_do(self):
+        assert len(Study(live_task(), synthetic(), seed=np.int64(3)).run(evaluations=np.int64(2))) == 2
+
+    @pytest.mark.parametrize("limits", [{"seconds": "3"}, {"bytes": 0.5}, {"bytes": "2GB"}, {"seconds": 0}])
+    def test_bad_limits(self, limits):
+        with pytest.raises(InvalidInput, match="must be a positive"):
+            Limits(**limits)
+        assert Limits(bytes=2e9).bytes == 2_000_000_000
 
 
 class TestInitial:
@@ -339,6 +439,46 @@ class TestStore:
             options = {"task": live_task(), "objective": synthetic(), "store": store, "resume": True, **change}
             with pytest.raises(InvalidInput, match=f"same {part}"):
                 Study(**options)
+
+    def test_a_task_of_another_space_is_not_resumed(self, tmp_path):
+        def task(high, key):
+            return Task(PipelineSpace("x", [Stage("s", [Algorithm("a", params=[Float("x", 0, high)])])]), key=key)
+
+        with Store.open(tmp_path / "store") as store:
+            Study(task(1, "k"), lambda p: 0.0, store=store).run(evaluations=2)
+            for options in ({"resume": True}, {"name": "other"}):
+                with pytest.raises(InvalidInput, match="another space"):
+                    Study(task(100, "k"), lambda p: 0.0, store=store, **options)
+        assert task(1, "").key != task(100, "").key
+        assert task(1, "").key == task(1, "").key
+
+    def test_artefacts_that_cannot_be_stored_make_a_trial_invalid(self, tmp_path):
+        (tmp_path / "mine.bin").write_bytes(b"mine")
+
+        def objective(pipeline, seed):
+            bad = {"not a name": b"x"} if seed % 2 else {"mine": tmp_path / "mine.bin"}
+            return Outcome.of(0.5, artefacts=bad)
+
+        with Store.open(tmp_path / "store") as store:
+            history = Study(live_task(), objective, store=store).run(evaluations=8)
+        assert {t.outcome.status.value for t in history} == {"ok", "invalid"}
+        assert (tmp_path / "mine.bin").read_bytes() == b"mine"
+
+    def test_all_that_finished_is_stored_before_a_callback_may_fail(self, tmp_path):
+        together = threading.Barrier(3)
+
+        def objective(pipeline):
+            together.wait(10)
+            return 0.5
+
+        def callback(study, trial):
+            raise RuntimeError("first one")
+
+        with Store.open(tmp_path / "store") as store:
+            study = Study(live_task(), objective, store=store, callbacks=[callback])
+            with pytest.raises(RuntimeError):
+                study.run(evaluations=3, n_jobs=3, ordered=False)
+            assert len(store.read_study("study").trials()) >= 2
 
     def test_artefacts_are_kept(self, tmp_path):
         def objective(pipeline):
@@ -416,8 +556,10 @@ from headstart.evaluation.synthetic import Synthetic
 store = Store.open({str(tmp_path / "store")!r})
 objective = Synthetic(small_space(), 7, seconds=0.05)
 study = Study(live_task(), objective, store=store, callbacks=[lambda s, t: print(t.number, flush=True)])
-study.run(seconds=60)
-print(study.reason)
+try:
+    study.run(seconds=60)
+except KeyboardInterrupt:
+    print(study.reason, len(store.read_study("study").trials()) == len(study.history))
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     lines = [process.stdout.readline() for _ in range(3)]
@@ -425,4 +567,4 @@ print(study.reason)
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert rest.splitlines()[-1] == "interrupted"
+    assert rest.splitlines()[-1] == "interrupted True"

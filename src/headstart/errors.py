@@ -6,8 +6,12 @@ Every error states what must hold, what was found and what to do. Mistakes of th
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any
 
 
 class HeadstartError(Exception):
@@ -71,6 +75,24 @@ class HeadstartWarning(UserWarning):
 
 class SandboxWarning(HeadstartWarning):
     """This system cannot keep one of the sandbox's limits."""
+
+
+def check_positive(name: str, value: object, *, whole: bool = False) -> None:
+    """Raise `InvalidInput` unless `value` is ``None`` or a positive number, whole if wanted."""
+    if value is None:
+        return
+    number: Any = value
+    fits = isinstance(number, Integral if whole else Real) and not isinstance(number, bool)
+    if not (fits and number > 0):
+        raise InvalidInput(f"{name} must be a positive {'whole number' if whole else 'number'}, got {value!r}")
+
+
+def warn_user(message: str) -> None:
+    """Give a `HeadstartWarning` that points at the first line outside of this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "headstart":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, HeadstartWarning, stacklevel=level)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from headstart.trials import Proposal, Trial
 
 if TYPE_CHECKING:
     from headstart.space.candidates import Candidates
+    from headstart.task import Constraint
 
 Array = NDArray[np.float64]
 Scalarize = Callable[[Trial], float]
@@ -28,11 +30,16 @@ class History:
     scalarize
         From a trial that is ok to the number that surrogates learn; its loss when omitted. Constraint penalties,
         costs and Lagrangians go here.
+    constraints
+        Bounds that the best trial must keep.
     """
 
-    def __init__(self, candidates: Candidates, scalarize: Scalarize | None = None) -> None:
+    def __init__(
+        self, candidates: Candidates, scalarize: Scalarize | None = None, constraints: Sequence[Constraint] = ()
+    ) -> None:
         self.candidates = candidates
         self.scalarize = scalarize
+        self.constraints = tuple(constraints)
         self.trials: list[Trial] = []
         self.pending: dict[int, Proposal] = {}
         self._encoded: Encoded | None = None
@@ -58,7 +65,7 @@ class History:
     def where(self, keep: Callable[[Trial], bool], scalarize: Scalarize | None = None) -> History:
         """A view of the trials for which `keep` holds, with targets of its own where `scalarize` is given."""
         rows = [i for i, trial in enumerate(self.trials) if keep(trial)]
-        view = History(self.candidates, scalarize or self.scalarize)
+        view = History(self.candidates, scalarize or self.scalarize, self.constraints)
         view.trials = [self.trials[i] for i in rows]
         view.pending = self.pending
         view._encoded = self.encoded.take(rows) if rows else None
@@ -103,12 +110,23 @@ class History:
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the lowest loss among those at full fidelity (the earliest of equals), if any."""
-        found = [t for t in self.trials if t.outcome.ok and t.proposal.fidelity.is_full]
+        """The trial with the lowest loss among those at full fidelity that keep the constraints, if any.
+
+        Of equals the earliest. A constraint that was not measured is not kept.
+        """
+        found = [t for t in self.trials if t.outcome.ok and t.proposal.fidelity.is_full and self.is_feasible(t)]
         return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
+
+    def is_feasible(self, trial: Trial) -> bool:
+        """Whether a trial keeps all constraints."""
+        measured = trial.outcome.constraints
+        return all(measured.get(c.name, math.inf) <= c.upper for c in self.constraints)
 
     def __len__(self) -> int:
         return len(self.trials)
+
+    def __getitem__(self, i: int) -> Trial:
+        return self.trials[i]
 
     def __iter__(self) -> Iterator[Trial]:
         return iter(self.trials)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,7 +36,7 @@ class Task:
         Where pipelines may come from: a `PipelineSpace` (live) or a `Pool` (replay).
     key
         Names the problem in a store: equal for the same table, target, metric, splits and space. A run can be
-        resumed only under the same key.
+        resumed only under the same key. A hash of what is known here when omitted.
     metric
         What the loss is made of; for people.
     dataset
@@ -48,7 +50,7 @@ class Task:
     """
 
     candidates: Candidates
-    key: str = "task"
+    key: str = ""
     metric: str = "loss"
     dataset: Any | None = None
     metafeatures: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -56,21 +58,29 @@ class Task:
     initial: Sequence[Pipeline] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "initial", tuple(self.initial))
+
         object.__setattr__(self, "constraints", tuple(self.constraints))
-        if self.initial:
-            self.candidates.encode(self.initial)  # raises for one that is not a candidate
+        # Decoded again, for a user's 1/3 is not a value of the space's grid; raises for one that is not a candidate.
+        object.__setattr__(self, "initial", tuple(self.candidates.encode(self.initial)))
+        if not self.key:
+            object.__setattr__(self, "key", self._hash())
 
     @property
     def space(self) -> PipelineSpace:
         return self.candidates.space
 
+    def _hash(self) -> str:
+        content: dict[str, Any] = self.describe()
+        if self.candidates.pool is not None:
+            content["pool"] = hashlib.sha256(self.candidates.pool.ids.tobytes()).hexdigest()
+        text = json.dumps(content, sort_keys=True)
+        return f"task-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
     def describe(self) -> dict[str, Any]:
         """What a store keeps of it: JSON."""
-        space = self.space.to_dict()
         return {
             "metric": self.metric,
-            "space": space,
+            "space": self.space.to_dict(),
             "constraints": {c.name: c.upper for c in self.constraints},
             "metafeatures": {name: np.asarray(v, dtype=float).tolist() for name, v in self.metafeatures.items()},
         }

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, check_positive
 from headstart.space.pipeline import Pipeline
+
+
+class SpooledFile(type(Path())):  # type: ignore[misc]
+    """A file whose maker hands it over: who stores it may move it. Any other path is the user's and is copied."""
 
 
 class Status(StrEnum):
@@ -33,22 +39,34 @@ class Limits:
         Wall-clock time.
     bytes
         Memory on top of what the libraries and the table take.
+    deadline
+        Unix time after which nobody wants the result. Unlike `seconds` it counts what comes before the evaluation
+        itself, such as the start of a worker process.
     """
 
     seconds: float | None = None
     bytes: int | None = None
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "bytes"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InvalidInput(f"limit {name!r} must be positive or None, got {value!r}")
+        given: Any = self.bytes
+        if isinstance(given, float) and given.is_integer():
+            object.__setattr__(self, "bytes", int(given))  # 2e9 reads well
+        check_positive("limit 'seconds'", self.seconds)
+        check_positive("limit 'bytes'", self.bytes, whole=True)
 
-    def within(self, seconds: float | None) -> Limits:
-        """The same limits, at most `seconds` long."""
-        if seconds is None or (self.seconds is not None and self.seconds <= seconds):
+    @property
+    def left(self) -> float | None:
+        """Seconds until the deadline, at least 0; ``None`` without one."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.time())
+
+    def now(self) -> Limits:
+        """The limits of an evaluation that begins now: the deadline has become a part of `seconds`."""
+        left = self.left
+        if left is None:
             return self
-        return replace(self, seconds=seconds)
+        seconds = max(left, 1e-3) if self.seconds is None else min(self.seconds, max(left, 1e-3))
+        return Limits(seconds, self.bytes)
 
 
 @dataclass(frozen=True)
@@ -106,7 +124,7 @@ class Outcome:
         How thoroughly it was evaluated.
     artefacts
         Predictions, fitted models and the like by name: an array, bytes, any object, or the `pathlib.Path` of a file
-        that holds it. An outcome that comes from a sandbox or a store has paths.
+        that holds it, which a store copies. An outcome that comes from a sandbox or a store has paths.
     error
         Why it is not ok, in words a user can act on.
     """

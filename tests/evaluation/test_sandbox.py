@@ -25,7 +25,7 @@ from headstart.evaluation import _pool, _processes, _wire
 from headstart.evaluation.objective import FunctionObjective
 from headstart.evaluation.sandbox import Sandbox
 from headstart.space.pipeline import Pipeline
-from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
+from headstart.trials import FULL, Fidelity, Limits, Outcome, SpooledFile, Status
 
 # The test module cannot be imported by a worker, as little as a user's script can.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -946,3 +946,71 @@ def test_payload_round_trip(tmp_path):
 def test_function_objective_is_taken_as_it_is():
     with Sandbox(FunctionObjective(lambda pipeline: 2.0)) as sandbox:
         assert sandbox(PIPELINE, LONG, 0).loss == 2.0
+
+
+@linux
+def test_a_module_that_blocks_on_import_harms_one_call_at_most(tmp_path):
+    (tmp_path / "blocks_twice.py").write_text(
+        "import os, pathlib, time\n"
+        f"seen = pathlib.Path({str(tmp_path / 'seen')!r})\n"
+        "if seen.exists():\n    time.sleep(600)\n"
+        "seen.touch()\n"
+    )
+
+    def imports(pipeline):
+        import sys
+
+        sys.path.insert(0, str(tmp_path))
+        if pipeline.algorithms[0] == "imports":
+            import blocks_twice  # noqa: F401
+        return 0.5
+
+    with Sandbox(imports, mode="fork") as sandbox:
+        assert sandbox(Pipeline(["imports"]), LONG, 0).ok
+        started = time.monotonic()
+        assert sandbox(Pipeline(["other"]), LONG, 0).ok
+        assert time.monotonic() - started < 15
+
+
+@linux
+def test_a_fork_of_the_main_process_leaves_the_data_alone():
+    with Sandbox(dispatch, mode="fork") as sandbox:
+        assert sandbox(call("answers"), LONG, 0).ok
+        child = os.fork()
+        if child == 0:
+            code = 0 if sandbox(call("answers"), LONG, 0).ok else 1
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        time.sleep(3)  # the fork's worker finds its parent gone and tidies up
+        assert sandbox._pool.plan.payload.exists()
+        sandbox.warm(2)
+
+
+@both_modes
+def test_a_deadline_counts_the_start_of_a_worker(mode):
+    class SlowStart:
+        def rehearse(self):
+            time.sleep(3)
+
+        def __call__(self, pipeline, limits, seed, fidelity):
+            return Outcome.of(0.5)
+
+    with Sandbox(SlowStart(), mode=mode) as sandbox:
+        started = time.time()
+        outcome = sandbox(PIPELINE, Limits(deadline=started + 0.5), 0)
+        assert time.time() - started < 2.5
+        assert outcome.status is Status.TIMEOUT
+        assert sandbox(PIPELINE, LONG, 0).ok
+
+
+def test_files_of_the_user_are_left_where_they_are(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+
+    def names_a_file(pipeline):
+        return Outcome.of(0.5, artefacts={"mine": tmp_path / "mine.txt", "made": b"made"})
+
+    with Sandbox(names_a_file) as sandbox:
+        artefacts = sandbox(PIPELINE, LONG, 0).artefacts
+        assert isinstance(artefacts["made"], SpooledFile)
+        assert not isinstance(artefacts["mine"], SpooledFile)
+        assert artefacts["mine"].read_text() == "mine"

@@ -16,7 +16,7 @@ from typing import Any
 
 from headstart.errors import HeadstartError
 from headstart.evaluation import _wire
-from headstart.evaluation._processes import NotStarted, Plan, WorkerProcess, kill_strays
+from headstart.evaluation._processes import NotReady, NotStarted, Plan, WorkerProcess, kill_strays
 from headstart.trials import Limits, Outcome, Status
 
 _LINGER_SECONDS = 60.0
@@ -64,13 +64,13 @@ class Pool:
         if spool is not None:
             os.makedirs(spool, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="headstart-sandbox-", dir=spool))
-        self._owner = os.getpid()
         self.plan = Plan(
             payload=directory / _wire.PAYLOAD_NAME,
             temporary=spool is None,
             preload=preload,
             threads=threads,
             mode=mode or ("fork" if sys.platform == "linux" else "serve"),
+            owner=os.getpid(),
         )
         try:
             write_payload(self.plan.payload)
@@ -125,8 +125,11 @@ class Pool:
         for _ in range(_ATTEMPTS):
             worker = self._take()
             try:
-                worker.wait_ready()
-                outcome, artefacts = worker.evaluate(request, limits)
+                worker.wait_ready(limits.left)
+                now = limits.now()
+                outcome, artefacts = worker.evaluate({**request, "limits": now}, now)
+            except NotReady:
+                return Outcome.failed(Status.TIMEOUT, "the deadline came before a worker was ready"), {}
             except NotStarted as error:
                 problem = str(error)
             except BaseException as error:
@@ -184,7 +187,7 @@ class Pool:
             worker.kill(strays=False)
         if workers:
             kill_strays(f"{self.token}/")
-        if os.getpid() == self._owner:
+        if os.getpid() == self.plan.owner:
             _wire.clean_spool(self.plan.payload.parent, self.plan.temporary)
         with _pools_lock:
             if _pools.get(self.token) is self:

@@ -44,6 +44,10 @@ _THREAD_VARIABLES = (
 )
 
 
+class NotReady(Exception):
+    """The worker did not become ready in the time there was; it may still."""
+
+
 class NotStarted(Exception):
     """The worker was lost before it took the request, so that another one can take it."""
 
@@ -76,6 +80,8 @@ class Plan:
         Number of threads that numeric libraries may use.
     mode
         "fork" or "serve".
+    owner
+        Id of the process that made the directory. A fork of it may start workers too, which must leave it alone.
     """
 
     payload: Path
@@ -83,6 +89,7 @@ class Plan:
     preload: tuple[str, ...]
     threads: int
     mode: str
+    owner: int
 
 
 class WorkerProcess:
@@ -129,6 +136,7 @@ class WorkerProcess:
             "preload": plan.preload,
             "mode": plan.mode,
             "parent": os.getpid(),
+            "owner": plan.owner,
             "path": sys.path,
             "environment": {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }
@@ -141,13 +149,15 @@ class WorkerProcess:
     def alive(self) -> bool:
         return not self._killed and self._process.poll() is None
 
-    def wait_ready(self) -> None:
-        """Return when the objective is loaded; raises `HeadstartError` when it cannot be."""
+    def wait_ready(self, seconds: float | None = None) -> None:
+        """Return when the objective is loaded; raises `HeadstartError` if it cannot be, `NotReady` if it is late."""
         if self._ready:
             return
         try:
-            message = self._receive(_READY_SECONDS)
+            message = self._receive(_READY_SECONDS if seconds is None else min(seconds, _READY_SECONDS))
         except _Late:
+            if seconds is not None and seconds < _READY_SECONDS:
+                raise NotReady from None
             raise HeadstartError(f"a sandbox worker was not ready within {_READY_SECONDS:.0f} s") from None
         except (_Lost, _wire.BrokenFrame):
             raise HeadstartError(f"a sandbox worker ended while it started: {self._last_words()}") from None

@@ -48,6 +48,8 @@ def outcome_of(call: Callable[[], Any], fidelity: Fidelity = FULL) -> Outcome:
             outcome = result
         else:
             try:
+                if isinstance(result, (str, bytes)):
+                    raise TypeError
                 outcome = Outcome.of(float(result), fidelity=fidelity)
             except (TypeError, ValueError):
                 message = f"an objective must return a number or an Outcome, got {type(result).__name__}"
@@ -61,7 +63,8 @@ def describe(error: BaseException, frames: int = 4) -> str:
     """An exception in a few lines: its type and message, then where it came from, innermost last."""
     message = str(error).strip()
     lines = [f"{type(error).__name__}: {message}" if message else type(error).__name__]
-    for frame in traceback.extract_tb(error.__traceback__)[-frames:]:
+    outside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    for frame in outside[-frames:]:
         lines.append(f"  at {frame.name} ({frame.filename.rsplit('/', 1)[-1]}:{frame.lineno})")
     return "\n".join(lines)
 

@@ -36,7 +36,7 @@ from headstart.evaluation._pool import Pool
 from headstart.evaluation._trees import exact_from_outside, usage
 from headstart.evaluation.objective import Objective, as_objective
 from headstart.space.pipeline import Pipeline
-from headstart.trials import FULL, Fidelity, Limits, Outcome
+from headstart.trials import FULL, Fidelity, Limits, Outcome, SpooledFile
 
 
 class Sandbox:
@@ -70,7 +70,10 @@ class Sandbox:
     A pickled sandbox carries its objective and starts its own workers where it is unpickled. Copies of one sandbox in
     one process share their workers, also with later copies.
 
-    Time to start a worker is not part of a limit; `warm` starts them ahead.
+    Time to start a worker is not part of a limit in seconds, but of its deadline; `warm` starts them ahead.
+
+    What an evaluation prints is dropped, but for the end of it in the error of one that dies. Memory in files on a
+    memory file system (``/dev/shm``, memfd) that are not mapped is not counted.
 
     Examples
     --------
@@ -118,12 +121,7 @@ class Sandbox:
         anything else. Only an outcome that is ok has them.
         """
         directory = self._pool.new_directory()
-        request = {
-            "call": cloudpickle.dumps((pipeline, seed)),
-            "limits": limits,
-            "fidelity": fidelity,
-            "directory": directory,
-        }
+        request = {"call": cloudpickle.dumps((pipeline, seed)), "fidelity": fidelity, "directory": directory}
         ok = False
         try:
             outcome, artefacts = self._pool.evaluate(request, limits)
@@ -133,7 +131,7 @@ class Sandbox:
                 shutil.rmtree(directory, ignore_errors=True)
         if not ok:
             return replace(outcome, fidelity=fidelity)
-        return replace(outcome, artefacts={name: Path(path) for name, path in artefacts.items()})
+        return replace(outcome, artefacts={name: _handed_over(path, directory) for name, path in artefacts.items()})
 
     @property
     def mode(self) -> str:
@@ -183,6 +181,11 @@ class Sandbox:
 
     def __repr__(self) -> str:
         return f"Sandbox({self._name}, mode={self.mode!r})"
+
+
+def _handed_over(path: str, directory: Path) -> Path:
+    """A file that the worker wrote may be moved by who stores it; one that the objective named is the user's."""
+    return SpooledFile(path) if Path(path).parent == directory else Path(path)
 
 
 def _unpickle(token: str, payload: bytes, options: dict[str, Any], name: str) -> Sandbox:

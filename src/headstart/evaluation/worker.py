@@ -15,6 +15,7 @@ import os
 import pickle
 import queue
 import select
+import signal
 import sys
 import threading
 import time
@@ -37,6 +38,7 @@ _IDLE_SECONDS = 0.5
 _END_SECONDS = 5.0
 _PARENT_END_SECONDS = 2.0
 _MAX_ERROR = 20_000
+_LEARN_SECONDS = 2.0
 
 
 def main() -> None:
@@ -83,15 +85,6 @@ def _preload(modules: tuple[str, ...]) -> list[str]:
     return missing
 
 
-def _learn(modules: list[str]) -> None:
-    """Import what an evaluation imported, so that the next forks have it.
-
-    Libraries import much of themselves when it is first used: in a fork, that would be in every evaluation.
-    """
-    _preload(tuple(modules))
-    _freeze()
-
-
 def _freeze() -> None:
     """Keep the collector of each fork from writing to, and so copying, all that is loaded."""
     gc.collect()
@@ -120,6 +113,7 @@ class Worker:
         self._control = control
         self._answers = answers
         self._objective: Objective
+        self._given_up: set[str] = set()
 
     def load(self) -> None:
         """Load libraries and objective, and report how that went."""
@@ -169,7 +163,7 @@ class Worker:
                 if not _fork.end_descendants(_END_SECONDS, (dying,)):
                     return  # something cannot be killed; the sandbox starts another worker
                 if modules:
-                    _learn(modules)
+                    self._learn(modules)
                 ready = fork()
         except _fork.ParentGone:
             pass
@@ -183,6 +177,32 @@ class Worker:
 
     def _evaluate(self, body: bytes) -> dict[str, Any]:
         return _Evaluation(self._objective, pickle.loads(body))()
+
+    def _learn(self, modules: list[str]) -> None:
+        """Import what an evaluation imported, so that the next forks have it.
+
+        Libraries import much of themselves when it is first used: in a fork, that would be in every evaluation. A
+        module that takes long here, where no limit holds, is given up for good.
+        """
+
+        def give_up(*_: object) -> NoReturn:
+            raise TimeoutError
+
+        old = signal.signal(signal.SIGALRM, give_up)
+        try:
+            for name in modules:
+                if name in self._given_up or name in sys.modules:
+                    continue
+                signal.setitimer(signal.ITIMER_REAL, _LEARN_SECONDS)
+                try:
+                    importlib.import_module(name)
+                except BaseException:
+                    self._given_up.add(name)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:
+            signal.signal(signal.SIGALRM, old)
+        _freeze()
 
     def _run_serving(self) -> None:
         requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -216,7 +236,7 @@ class Worker:
             deadline = time.monotonic() + _PARENT_END_SECONDS
             while not self._parent_gone() and time.monotonic() < deadline:
                 time.sleep(0.01)
-            if self._parent_gone():
+            if self._parent_gone() and self._setup["owner"] == self._parent:
                 _wire.clean_spool(self._setup["payload"].parent, self._setup["temporary"])
         finally:
             os._exit(0)

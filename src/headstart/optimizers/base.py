@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -51,6 +52,9 @@ class Optimizer(ABC):
     ``origin``.
     """
 
+    meta_key: str | None = None
+    """Names what `meta_fit` learned, such as a hash of it; a stored run is only resumed with the same."""
+
     task: Task
     seed: int
     history: History
@@ -61,12 +65,13 @@ class Optimizer(ABC):
 
     def start(self, task: Task, seed: int = 0) -> Self:
         """A fresh optimizer for one task, sharing settings and meta-state; called once per run."""
-        if not isinstance(seed, int) or seed < 0:
+        given: Any = seed
+        if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
             raise InvalidInput(f"seed must be a whole number of at least 0, got {seed!r}")
         fresh = copy.copy(self)
         fresh.task = task
-        fresh.seed = seed
-        fresh.history = History(task.candidates)
+        fresh.seed = int(seed)
+        fresh.history = History(task.candidates, constraints=task.constraints)
         fresh._next_number = 0
         fresh.prepare()
         return fresh

@@ -72,7 +72,7 @@ class Bayes(Optimizer):
         self._acquisition: Acquisition = create("acquisition", self.acquisition)
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
-        if number < self.n_initial or rng.random() < self.random_share:
+        if len(self.history) + len(self.history.pending) < self.n_initial or rng.random() < self.random_share:
             return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
         history = self.history if self._model.sees_all_fidelities else self.history.full()
         self._model.fit(history)

@@ -17,7 +17,8 @@ _ATTEMPTS = 100
 def tried_ids(history: History, fidelity: Fidelity = FULL) -> NDArray[np.int64]:
     """Ids of all pipelines that were tried at this fidelity or a higher one, or are under way."""
     done = np.array([t.proposal.fidelity.covers(fidelity) for t in history], dtype=bool)
-    waiting = history.candidates.encode([p.pipeline for p in history.pending.values()])
+    under_way = [p.pipeline for p in history.pending.values() if p.fidelity.covers(fidelity)]
+    waiting = history.candidates.encode(under_way)
     return np.concatenate([history.encoded.ids[done], waiting.ids])
 
 

@@ -21,6 +21,7 @@ from headstart.errors import StoreError
 from headstart.store import schema
 from headstart.store.artefact_values import ArtefactRecord, HashingWriter, checked_source, write_value
 from headstart.store.database import Database
+from headstart.trials import SpooledFile
 
 logger = logging.getLogger(__name__)
 
@@ -50,17 +51,15 @@ class Artefacts(ABC):
     def close(self) -> None: ...
 
     def remove_sources(self, values: Mapping[str, Any]) -> None:
-        """Remove the files given by path, whose content is now in the store."""
+        """Remove the files that were handed over, whose content is now in the store, and directories left empty."""
         for value in values.values():
-            if isinstance(value, Path) and not self.contains(value):
+            if isinstance(value, SpooledFile):
                 try:
                     value.unlink(missing_ok=True)
                 except OSError as error:  # the trial is stored: no reason to fail
                     logger.warning("%s is in the store now and could not be removed: %s", value, error)
-
-    def contains(self, path: Path) -> bool:  # noqa: ARG002
-        """Whether a file is one of the store's own, which stays where it is."""
-        return False
+                with contextlib.suppress(OSError):  # it is not empty
+                    value.parent.rmdir()
 
 
 class FileArtefacts(Artefacts):
@@ -140,9 +139,6 @@ class FileArtefacts(Artefacts):
             if path.name not in known:
                 with contextlib.suppress(OSError):
                     path.unlink()
-
-    def contains(self, path: Path) -> bool:
-        return self._root in path.absolute().parents
 
     def close(self) -> None:
         pass
@@ -242,13 +238,23 @@ class _FetchedFiles(Mapping[str, Path]):
         return dict, (dict(self),)
 
 
-def _link_or_copy(source: Path, target: Path, record: ArtefactRecord) -> ArtefactRecord:
-    """Give a file a second, durable place. The first goes when the row is written: no failure before that loses it."""
-    suffix = checked_source(source, record)
-    target.unlink(missing_ok=True)
+def _linked(source: Path, target: Path) -> bool:
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without links
+        return False
+    return True
+
+
+def _link_or_copy(source: Path, target: Path, record: ArtefactRecord) -> ArtefactRecord:
+    """Give a file a second, durable place.
+
+    One that was handed over loses its first place when the row is written: no failure before that loses it. A user's
+    file is copied, for the user may change it.
+    """
+    suffix = checked_source(source, record)
+    target.unlink(missing_ok=True)
+    if not (isinstance(source, SpooledFile) and _linked(source, target)):
         shutil.copyfile(source, target)
     with open(target, "rb+") as stream:
         digest = hashlib.file_digest(stream, "sha256")

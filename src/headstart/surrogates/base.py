@@ -56,6 +56,9 @@ class Surrogate(ABC):
     sees_all_fidelities: ClassVar[bool] = False
     """Whether `fit` wants trials at low fidelity too."""
 
+    meta_key: str | None = None
+    """Names what `meta_fit` learned, such as a hash of it; a stored run is only resumed with the same."""
+
     task: Task
 
     def meta_fit(self, meta: MetaDataset) -> Self:  # noqa: ARG002
@@ -100,4 +103,6 @@ def describe_part(part: Any) -> dict[str, Any]:
         elif not isinstance(value, (str, int, float, bool, type(None), dict)):
             value = value.describe() if hasattr(value, "describe") else describe_part(value)
         settings[name] = value
+    if getattr(part, "meta_key", None) is not None:
+        settings["meta_key"] = part.meta_key
     return {"name": type(part).__name__, **settings}

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Self
 
+import numpy as np
+
 from headstart.history import History
 from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.kernels import KernelName
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
+
+_LEAST_STD = 1e-9
+"""Relative to that of the targets."""
 
 
 class GPSurrogate(Surrogate):
@@ -42,4 +47,6 @@ class GPSurrogate(Surrogate):
         return self
 
     def predict(self, encoded: Encoded) -> Prediction:
-        return Prediction(*self._process.posterior(encoded.features()))
+        mean, std = self._process.posterior(encoded.features())
+        # A linear kernel is certain at the origin, and nothing may be.
+        return Prediction(mean, np.maximum(std, _LEAST_STD * self._process.standardisation.scale))
