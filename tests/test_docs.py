@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headstart.testing import OptimizerContract
+import numpy as np
+
+from headstart.testing import OptimizerContract, SurrogateContract
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,6 +33,23 @@ namespace = {"__name__": "docs"}
 exec(blocks("docs/plugins.md", "python")[0], namespace)
 
 
+exec(blocks("docs/plugins.md", "python")[1], namespace)
+
+
 class TestTheOptimizerOfTheDocs(OptimizerContract):
     def make(self, task):
         return namespace["Careful"]()
+
+
+class TestTheSurrogateOfTheDocs(SurrogateContract):
+    def make(self):
+        return namespace["Neighbours"]()
+
+
+def test_the_space_of_the_docs():
+    (code,) = blocks("docs/spaces.md", "python")
+    found = {}
+    exec(code, found)
+    space = found["space"]
+    for pipeline in space.sample(np.random.default_rng(0), 20):
+        space.build(pipeline, 0)

@@ -1,14 +1,17 @@
 """SIGKILL at random moments loses nothing that was finished, and the run ends as if it had never been killed."""
 
+import os
 import random
 import select
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import TreeOptimizer
 
 from headstart.store import Store
 from headstart.study import Study
@@ -22,6 +25,7 @@ import numpy as np
 from headstart import FunctionObjective, Limits, Outcome, Sandbox, Store, Study
 from headstart.evaluation.synthetic import Synthetic
 from headstart.testing.examples import live_task, small_space
+from fakes import TreeOptimizer  # cheap to import, and what it proposes depends on all results before
 
 inner = Synthetic(small_space(), 7)
 
@@ -37,7 +41,8 @@ def run(location, sandboxed, **budget):
     function = FunctionObjective(objective)
     with Store.open(location) as store:
         study = Study(
-            live_task(), Sandbox(function) if sandboxed else function, store=store, resume=True, callbacks=[acknowledge]
+            live_task(), Sandbox(function) if sandboxed else function, TreeOptimizer(),
+            store=store, resume=True, callbacks=[acknowledge],
         )
         study.run(n_jobs=2, **budget)
 """
@@ -46,7 +51,11 @@ def run(location, sandboxed, **budget):
 def kill_once(location, sandboxed, rng):
     """Start a run, kill it at a random moment, and return what it said was finished."""
     code = f"{WORK}\nrun({str(location)!r}, {sandboxed}, evaluations=10**6)"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True, env=environment
+    )
     said = b""
     # Mostly while trials come in, sometimes during the start or the replay of the log.
     if rng.random() < 0.8:
@@ -77,7 +86,7 @@ def test_a_hundred_kills_lose_nothing(tmp_path, sandboxed, kills):
     namespace["run"](location, False, evaluations=target)
     with Store.open(location) as store:
         trials = store.read_study("study").trials()
-    straight = Study(live_task(), namespace["FunctionObjective"](namespace["objective"])).run(evaluations=target)
+    straight = Study(live_task(), namespace["objective"], TreeOptimizer()).run(evaluations=target, n_jobs=2)
     assert [t.proposal for t in trials] == [t.proposal for t in straight]
     assert [t.outcome.loss for t in trials] == [t.outcome.loss for t in straight]
     # No artefact without a trial is left behind.

@@ -278,9 +278,8 @@ class TestInterrupt:
             if trial.number == 3:
                 signal.raise_signal(signal.SIGINT)
 
-        study = Study(
-            live_task(), Slow(0.001), Bayes("gp", n_initial=3, n_samples=20, n_starts=1), callbacks=[callback]
-        )
+        optimizer = Bayes("gp", n_initial=3, n_samples=20, n_starts=1)
+        study = Study(live_task(), Slow(0.001), optimizer, callbacks=[callback])
         with pytest.raises(KeyboardInterrupt):
             study.run(evaluations=14, n_jobs=n_jobs)
         assert study.reason == "interrupted"
@@ -549,6 +548,7 @@ def test_settings_are_json(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX only")
 def test_a_script_interrupted_from_outside_ends_cleanly(tmp_path):
     script = f"""
+import signal
 import time
 from headstart import Store, Study
 from headstart.testing.examples import live_task, small_space
@@ -556,6 +556,7 @@ from headstart.evaluation.synthetic import Synthetic
 store = Store.open({str(tmp_path / "store")!r})
 objective = Synthetic(small_space(), 7, seconds=0.05)
 study = Study(live_task(), objective, store=store, callbacks=[lambda s, t: print(t.number, flush=True)])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 try:
     study.run(seconds=60)
 except KeyboardInterrupt:

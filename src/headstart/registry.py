@@ -10,12 +10,14 @@ and `create("surrogate", "my_surrogate")` finds it.
 
 from __future__ import annotations
 
-import importlib
+import logging
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, get_args
 
-from headstart.errors import MissingDependency, UnknownName, suggestion
+from headstart.errors import InvalidInput, MissingDependency, UnknownName, suggestion
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["optimizer", "surrogate", "acquisition", "metafeatures"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -40,9 +42,12 @@ _added: dict[str, dict[str, Any]] = {kind: {} for kind in _OWN}
 
 
 @cache
-def _plugins(kind: str) -> dict[str, str]:
+def _plugins(kind: str) -> dict[str, EntryPoint]:
     group = f"headstart.{kind}" if kind == "metafeatures" else f"headstart.{kind}s"
-    return {point.name: point.value for point in entry_points(group=group)}
+    found = {point.name: point for point in entry_points(group=group)}
+    for name in found.keys() & _OWN[kind].keys():
+        logger.warning("entry point %r of %s is left out: Headstart has its own %s of that name", name, group, kind)
+    return found
 
 
 def _known(kind: str) -> dict[str, Any]:
@@ -54,7 +59,7 @@ def _known(kind: str) -> dict[str, Any]:
 def register(kind: Kind, name: str, maker: Any) -> None:
     """Make a part known by name in this process: a class, a function that makes one, or its ``"module:attribute"``."""
     if name in _known(kind):
-        raise UnknownName(f"{kind} {name!r} is registered already; choose another name")
+        raise InvalidInput(f"{kind} {name!r} is registered already; choose another name")
     _added[kind][name] = maker
 
 
@@ -70,12 +75,14 @@ def find(kind: Kind, name: str) -> Any:
         raise UnknownName(f"no {kind} is named {name!r}; {suggestion(name, known)}")
     maker = known[name]
     if isinstance(maker, str):
-        module, _, attribute = maker.partition(":")
-        try:
-            maker = getattr(importlib.import_module(module), attribute)
-        except ImportError as error:
-            raise MissingDependency(f"{kind} {name!r} cannot be loaded: {error}") from error
-    return maker
+        maker = EntryPoint(name, maker, kind)
+    if not isinstance(maker, EntryPoint):
+        return maker
+    try:
+        return maker.load()
+    except (ImportError, AttributeError) as error:
+        package = f" of package {maker.dist.name!r}" if maker.dist is not None else ""
+        raise MissingDependency(f"{kind} {name!r}{package} cannot be loaded from {maker.value!r}: {error}") from error
 
 
 def create(kind: Kind, part: Any, **settings: Any) -> Any:

@@ -24,3 +24,29 @@ def test_a_fit_leaves_the_setting_alone():
     with threadpool_limits(2, user_api="blas"):
         GaussianProcess().fit([[0.0], [0.5], [1.0]], [0.0, 1.0, 0.5]).posterior([[0.2]])
         assert blas_threads() == {2}
+
+
+def test_several_threads_leave_the_setting_as_it_was():
+    import threading
+    import time
+
+    import threadpoolctl
+
+    def settings():
+        return [lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+
+    def work(pause):
+        for _ in range(5):
+            with one_blas_thread():
+                assert set(settings()) == {1}
+                time.sleep(pause)
+
+    with one_blas_thread():
+        pass  # loads what is looked for
+    before = settings()
+    workers = [threading.Thread(target=work, args=[0.001 * i]) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(20)
+    assert settings() == before

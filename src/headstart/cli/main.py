@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -46,7 +47,9 @@ def methods() -> None:
 @app.command("show-space")
 def show_space(
     name: Annotated[str | None, typer.Argument(help="Name of a space; all names when omitted.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, to be changed and used as a space of your own.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, to be changed and used as a space of your own.")
+    ] = False,
 ) -> None:
     """Show the stages, algorithms and hyper-parameters of a search space."""
     from headstart.space import catalog
@@ -83,6 +86,9 @@ def main() -> None:
     """Run the command; a mistake of the user is one line on standard error and exit code 2, never a traceback."""
     from headstart.errors import HeadstartError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
     try:
         app()
     except HeadstartError as error:

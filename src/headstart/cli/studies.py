@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from headstart.store import Store
+    from headstart.trials import Trial
 
 
 def show_studies(store: Store, as_json: bool) -> None:
@@ -58,7 +60,16 @@ def show_trials(store: Store, name: str, best: int, as_json: bool) -> None:
         table.add_row(
             str(trial.number), _text(trial.outcome.loss), f"{trial.outcome.seconds:.2f}", repr(trial.pipeline)
         )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    reasons = Counter(_reason(t) for t in trials if not t.outcome.ok)
+    for reason, count in reasons.most_common(5):
+        console.print(f"{count} × {reason}", markup=False, highlight=False)
+
+
+def _reason(trial: Trial) -> str:
+    lines = (trial.outcome.error or "").splitlines()
+    return f"{trial.outcome.status.value}: {lines[0] if lines else '-'}"
 
 
 def _text(value: object) -> str:

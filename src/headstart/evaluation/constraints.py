@@ -127,9 +127,8 @@ def measures(wanted: Iterable[str] | Mapping[str, Callable[..., float] | None], 
             found[name] = UserMeasure(function)
         elif kind == "disparity":
             if column not in dataset.X.columns:
-                raise InvalidInput(
-                    f"constraint {name!r} needs a column of the table; {suggestion(column, map(str, dataset.X.columns))}"
-                )
+                known = map(str, dataset.X.columns)
+                raise InvalidInput(f"constraint {name!r} needs a column of the table; {suggestion(column, known)}")
             found[name] = Disparity(column, dataset.task)
         elif name in _MEASURES:
             if name in _BINARY_ONLY and dataset.task != "binary":

@@ -23,18 +23,14 @@ class Replay:
     """
 
     def __init__(self, meta: MetaDataset, task: int) -> None:
-        ids = meta.pipelines.ids
-        self._order: NDArray[np.int64] = np.argsort(ids, kind="stable")
-        self._ids: NDArray[np.int64] = ids[self._order]
+        self._known = meta.everything
         self._losses: NDArray[Any] = meta.losses[task]
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         del limits, seed  # what is recorded has been run
-        id = -1 if pipeline.id is None else pipeline.id
-        place = int(np.searchsorted(self._ids, id))
-        if place == len(self._ids) or self._ids[place] != id:
-            raise UnknownPipeline(f"{pipeline!r} is not among the {len(self._ids)} recorded pipelines")
-        loss = float(self._losses[self._order[place]])
+        if pipeline.id is None:
+            raise UnknownPipeline(f"only recorded pipelines (with an id) can be replayed, got {pipeline!r}")
+        loss = float(self._losses[self._known.rows([pipeline.id])[0]])
         if np.isnan(loss):
             return Outcome.failed(Status.CRASHED, "no value was recorded for this pipeline", fidelity=fidelity)
         return Outcome.of(loss, fidelity=fidelity)

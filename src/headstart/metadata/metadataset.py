@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ class MetaDataset:
     Parameters
     ----------
     pipelines
-        P recorded pipelines, encoded once; their ids are the columns of `losses`.
+        P recorded pipelines, encoded once, in the order of the columns of `losses`; their ids are unique.
     losses
         (T, P); NaN where a pipeline was not observed on a task.
     tasks
@@ -40,6 +41,8 @@ class MetaDataset:
         expected = (len(self.tasks), len(self.pipelines))
         if self.losses.shape != expected:
             raise InvalidInput(f"losses must be tasks × pipelines = {expected}, got {self.losses.shape}")
+        if len(np.unique(self.pipelines.ids)) != len(self.pipelines):
+            raise InvalidInput("the pipelines of a meta-dataset must have different ids")
         if not self.pipelines.recorded:
             raise InvalidInput("the pipelines of a meta-dataset must be recorded: give Encoded(..., ids=...)")
         for name, vectors in self.metafeatures.items():
@@ -55,6 +58,11 @@ class MetaDataset:
             tasks=tuple(self.tasks[i] for i in rows),
             metafeatures={name: vectors[rows] for name, vectors in self.metafeatures.items()},
         )
+
+    @cached_property
+    def everything(self) -> Pool:
+        """All pipelines as candidates; ``everything.rows(ids)`` are the columns of pipelines in `losses`."""
+        return Pool(self.pipelines)
 
     def pool(self, task: int) -> Pool:
         """Candidates of one task: the pipelines that were observed on it."""

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be loaded before BLAS libraries are looked for
 
+_lock = threading.RLock()
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
     """BLAS runs on the calling thread alone inside this block; what was set before is restored after it.
 
-    With most builds of BLAS the setting is the whole process's. Of several threads in such blocks at once the first one
-    decides, which changes how long the others take, and nothing else.
+    Some builds of BLAS have one setting for the whole process, others one for each thread. Only one thread at a time
+    is let in, or each would take the setting of another for the one to restore.
     """
-    block: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return block
+    with _lock, _controller().limit(limits=1, user_api="blas"):
+        yield
 
 
 @cache
 def _controller() -> Any:
     """Looking for the loaded BLAS libraries takes milliseconds, so it happens once."""
-    return import_module("threadpoolctl").ThreadpoolController()  # comes with scikit-learn; it has no type hints
+    return import_module("threadpoolctl").ThreadpoolController()  # it has no type hints

@@ -45,8 +45,8 @@ class Candidates(Protocol):
         """`n` random candidates; a pool draws without replacement and gives all it has when `n` is more."""
         ...
 
-    def neighbours(self, pipeline: Pipeline, rng: np.random.Generator) -> Encoded:
-        """Candidates close to `pipeline`, without it."""
+    def neighbours(self, pipeline: Pipeline, rng: np.random.Generator, given: Given | None = None) -> Encoded:
+        """Candidates close to `pipeline`, without it; only those of the given structure."""
         ...
 
     def nearest(self, values: Array, given: Given | None = None) -> Encoded:
@@ -70,6 +70,9 @@ class Pool:
             raise InvalidInput("a pool needs at least one pipeline, got none")
         self._pipelines = pipelines
         self._sorted = np.argsort(pipelines.ids, kind="stable")
+        repeated = np.flatnonzero(np.diff(pipelines.ids[self._sorted]) == 0)
+        if len(repeated):
+            raise InvalidInput(f"ids must be unique, got {pipelines.ids[self._sorted[repeated[0]]]} more than once")
 
     @property
     def space(self) -> PipelineSpace:
@@ -110,13 +113,18 @@ class Pool:
         rows = self._allowed(given) if given else np.arange(len(self._pipelines))
         return self._pipelines.take(rng.permutation(rows)[:n] if n >= len(rows) else rng.choice(rows, n, replace=False))
 
-    def neighbours(self, pipeline: Pipeline, rng: np.random.Generator) -> Encoded:  # noqa: ARG002 (no draw needed)
+    def neighbours(
+        self,
+        pipeline: Pipeline,
+        rng: np.random.Generator,  # noqa: ARG002 (no draw needed)
+        given: Given | None = None,
+    ) -> Encoded:
         row = int(self.rows([pipeline.id if pipeline.id is not None else -1])[0])
         distances = self._distances(self._pipelines.values[row], self._pipelines.choice[row])
-        distances[row] = np.inf
-        count = min(POOL_NEIGHBOURS, len(distances) - 1)
-        close = np.argpartition(distances, count - 1)[:count] if count else np.empty(0, dtype=np.int64)
-        return self._pipelines.take(close[np.argsort(distances[close], kind="stable")])
+        allowed = self._allowed(given)
+        allowed = allowed[allowed != row]
+        closest = allowed[np.argsort(distances[allowed], kind="stable")[:POOL_NEIGHBOURS]]
+        return self._pipelines.take(closest)
 
     def _distances(self, values: Array, choice: NDArray[np.int64]) -> Array:
         """Squared distance of every pipeline, another algorithm counting as much as opposite ends of a parameter."""

@@ -103,13 +103,27 @@ class Encoded(Sequence[Pipeline]):
 
     def pipeline(self, i: int) -> Pipeline:
         """Decode the pipeline at position `i`."""
-        row = i if self._rows is None else int(self._rows[i])
-        arrays = self._arrays
-        order = None if arrays["order"] is None else arrays["order"][row]
-        recorded = int(self.ids[i]) if self.recorded else None
-        return self.space.decode_row(
-            arrays["values"][row], arrays["active"][row], arrays["choice"][row], order, recorded
-        )
+        (pipeline,) = self.take([i])
+        return pipeline
+
+    def to(self, space: PipelineSpace) -> Encoded:
+        """The same pipelines in the columns of another space, such as one that was extended.
+
+        Raises `SpaceError` for a pipeline with an algorithm that the other space does not have.
+        """
+        values = np.zeros((len(self), space.width))
+        active = np.zeros((len(self), space.width), dtype=bool)
+        choice = np.zeros((len(self), len(space.stages)), dtype=np.int64)
+        for s, a, algorithm, columns in self.space.blocks():
+            rows = np.flatnonzero(self.choice[:, s] == a)
+            if len(rows) == 0:
+                continue
+            stage = self.space.stages[s].name
+            there = space.columns(stage, algorithm.name)
+            choice[rows, space.stage_position(stage)] = space.stage(stage).position(algorithm.name)
+            values[rows, there] = self.values[rows, columns]
+            active[rows, there] = self.active[rows, columns]
+        return Encoded(space, values, active, choice, self.order, self._ids if self.recorded else None)
 
     def __len__(self) -> int:
         return len(self._arrays["choice"]) if self._rows is None else len(self._rows)
@@ -126,7 +140,14 @@ class Encoded(Sequence[Pipeline]):
         return self.pipeline(i % len(self))
 
     def __iter__(self) -> Iterator[Pipeline]:
-        return (self.pipeline(i) for i in range(len(self)))
+        algorithms, params = self.space.decode(self.values, self.active, self.choice)
+        orders = [None] * len(self) if self.order is None else self.order.tolist()
+        ids = self.ids.tolist() if self.recorded else [None] * len(self)
+        return map(Pipeline, algorithms, params, orders, ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # what a part was taken from stays behind
+        ids = self._ids if self.recorded else None
+        return Encoded, (self.space, self.values, self.active, self.choice, self.order, ids)
 
     def features(self, inactive: float = 0.0) -> Array:
         """One matrix for models that take plain vectors, (n, D + choices).
@@ -148,6 +169,9 @@ class Encoded(Sequence[Pipeline]):
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
+        for part in parts:
+            if part.recorded != first.recorded or (part.space is not first.space and part.space != first.space):
+                raise ValueError(f"only pipelines of one space go together, got {first.space!r} and {part.space!r}")
         orders = [p.order for p in parts]
         return Encoded(
             first.space,
@@ -164,7 +188,7 @@ class Encoded(Sequence[Pipeline]):
         return self if len(first) == len(self) else self.take(np.sort(first))
 
     def __repr__(self) -> str:
-        shown = "\n".join(f"  {self.pipeline(i)!r}" for i in range(min(5, len(self))))
+        shown = "\n".join(f"  {pipeline!r}" for pipeline in self[:5])
         more = f"\n  … {len(self) - 5} more" if len(self) > 5 else ""
         return f"Encoded of {len(self)} pipelines in space {self.space.name!r}" + (f":\n{shown}{more}" if shown else "")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import SpaceError
+from headstart.errors import SpaceError, suggestion
 from headstart.space.parameters import Categorical, Parameter
 from headstart.space.pipeline import Pipeline, Value
 from headstart.space.stages import Stage
@@ -116,14 +116,24 @@ class Layout:
             )
         return values, active, choice
 
-    def decode(self, values: Array, active: Mask, choice: Choice) -> tuple[list[str], list[dict[str, Value]]]:
-        """Algorithms and active hyper-parameters of one row."""
-        algorithms, params = [], []
-        for s, a in enumerate(choice.tolist()):
-            algorithms.append(self.stages[s].names[a])
-            block = self.blocks[s][a]
-            params.append({p.name: p.from_unit(values[None, c])[0] for p, c in block if active[c.start]})
-        return algorithms, params
+    def decode(
+        self, values: Array, active: Mask, choice: Choice
+    ) -> tuple[list[list[str]], list[list[dict[str, Value]]]]:
+        """Algorithms and active hyper-parameters of each row."""
+        n = len(choice)
+        params: list[list[dict[str, Value]]] = [[{} for _ in self.stages] for _ in range(n)]
+        for s, blocks in enumerate(self.blocks):
+            for a, block in enumerate(blocks):
+                chosen = np.flatnonzero(choice[:, s] == a)
+                if len(chosen) == 0:
+                    continue
+                for parameter, columns in block:
+                    rows = chosen[active[chosen, columns.start]]
+                    decoded = parameter.from_unit(values[rows, columns])
+                    for row, value in zip(rows.tolist(), decoded, strict=True):
+                        params[row][s][parameter.name] = value
+        names = [stage.names for stage in self.stages]
+        return [[names[s][a] for s, a in enumerate(row)] for row in choice.tolist()], params
 
     def _name(self, s: int, a: int, parameter: Parameter) -> str:
         return f"{self.stages[s].name}.{self.stages[s].names[a]}.{parameter.name}"
@@ -172,7 +182,9 @@ class Clause:
         for key, values in content.items():
             name, _, parameter = key.partition(".")
             if name not in positions:
-                raise SpaceError(f"forbidden combination {key!r}: there is no stage {name!r}")
+                raise SpaceError(f"forbidden combination {key!r}: no stage {name!r}; {suggestion(name, positions)}")
+            if isinstance(values, str):
+                raise SpaceError(f"forbidden combination {key!r}: give several values, as in [{values!r}]")
             s = positions[name]
             if not parameter:
                 self._algorithms.append((s, [layout.stages[s].position(str(v)) for v in values]))
@@ -180,12 +192,17 @@ class Clause:
             places = []
             for a, block in enumerate(layout.blocks[s]):
                 for p, columns in block:
-                    if p.name == parameter:
-                        if not isinstance(p, Categorical):
-                            raise SpaceError(f"forbidden combination {key!r}: only categorical parameters can be used")
+                    if p.name == parameter and isinstance(p, Categorical):
                         places.append((a, p, columns, p.positions_of(v for v in values if p.contains(v))))
             if not places:
-                raise SpaceError(f"forbidden combination {key!r}: no algorithm of stage {name!r} has that parameter")
+                known = {p.name for block in layout.blocks[s] for p, _ in block if isinstance(p, Categorical)}
+                raise SpaceError(
+                    f"forbidden combination {key!r}: no algorithm of stage {name!r} has that categorical parameter; "
+                    f"{suggestion(parameter, known)}"
+                )
+            for value in values:
+                if not any(p.contains(value) for _, p, _, _ in places):
+                    raise SpaceError(f"forbidden combination {key!r}: {value!r} is none of the choices")
             self._parameters.append((s, places))
 
     def completed_by(self, stage: int, choice: Choice) -> tuple[NDArray[np.int64], list[int]]:

@@ -28,7 +28,7 @@ from headstart.errors import SpaceError
 from headstart.space.pipeline import Value
 
 Array = NDArray[np.float64]
-Condition = Mapping[str, tuple[Value, ...]]
+Condition = Mapping[str, Sequence[Value]]
 """Active only if each named categorical parameter of the same algorithm is active and has one of the values."""
 
 DIGITS = 8
@@ -36,6 +36,9 @@ DIGITS = 8
 NEIGHBOUR_SPREAD = 0.2
 """Standard deviation, in unit columns, of a step to a neighbouring value; the size SMAC uses."""
 NEIGHBOURS_PER_NUMBER = 4
+_LARGEST_INTEGER = 2**53
+_FIRST = "\0first"
+"""Stands for the first choice where no default is given; ``None`` may be a choice itself."""
 
 
 def _round_decimals(values: Array, decimals: NDArray[np.int64]) -> Array:
@@ -52,8 +55,15 @@ class _Parameter(ABC):
     name: str
 
     def _check_name(self) -> None:
-        if not self.name or "." in self.name:
+        if not isinstance(self.name, str) or not self.name or "." in self.name:
             raise SpaceError(f"a parameter needs a name without a dot, got {self.name!r}")
+
+    def _check_condition(self, when: Condition) -> None:
+        if not isinstance(when, Mapping):
+            raise SpaceError(f"{self.name!r}: when must map a parameter's name to its values, got {when!r}")
+        for parent, values in when.items():
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                raise SpaceError(f"{self.name!r}: give several values, as in when={{{parent!r}: [{values!r}]}}")
 
 
 @dataclass(frozen=True)
@@ -64,11 +74,15 @@ class _Number(_Parameter):
     high: float
     log: bool = False
     default: float | None = None
-    when: Condition = field(default_factory=dict)
+    when: Condition = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         self._check_name()
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+        self._check_condition(self.when)
+        for bound in (self.low, self.high):
+            if not isinstance(bound, (int, float)) or isinstance(bound, bool):
+                raise SpaceError(f"{self.name!r}: bounds must be numbers, got {bound!r}")
+        if not (self.low < self.high and math.isfinite(float(self.high) - float(self.low))):
             raise SpaceError(
                 f"{self.name!r}: bounds must be finite with low < high, got {self.low!r} and {self.high!r}"
             )
@@ -159,8 +173,11 @@ class Integer(_Number):
     """A whole number, bounds included."""
 
     def __post_init__(self) -> None:
-        if int(self.low) != self.low or int(self.high) != self.high:
+        whole = all(isinstance(b, int) or (isinstance(b, float) and b.is_integer()) for b in (self.low, self.high))
+        if not whole:
             raise SpaceError(f"{self.name!r}: bounds must be whole numbers, got {self.low!r} and {self.high!r}")
+        if max(abs(self.low), abs(self.high)) > _LARGEST_INTEGER:
+            raise SpaceError(f"{self.name!r}: bounds must be within ±2**53, which floats count exactly")
         super().__post_init__()
 
     def contains(self, value: Value) -> bool:
@@ -195,27 +212,33 @@ class Categorical(_Parameter):
     ----------
     choices
         At least one; no two alike.
+    default
+        The first choice when omitted.
     ordered
         The choices are steps on a line, such as 1, 10, 100: one column instead of one per choice.
     """
 
     choices: Sequence[Value]
-    default: Value = None
+    default: Value = _FIRST
     ordered: bool = False
-    when: Condition = field(default_factory=dict)
+    when: Condition = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         self._check_name()
+        self._check_condition(self.when)
+        if isinstance(self.choices, str) or not isinstance(self.choices, Iterable):
+            raise SpaceError(f"{self.name!r}: choices must be several values, got {self.choices!r}")
         choices = tuple(self.choices)
         for choice in choices:
-            if choice is not None and not isinstance(choice, (str, bool, int, float)):
+            scalar = choice is None or isinstance(choice, (str, bool, int, float))
+            if not scalar or (isinstance(choice, float) and math.isnan(choice)):
                 raise SpaceError(f"{self.name!r}: a choice must be a text, number, boolean or None, got {choice!r}")
         object.__setattr__(self, "choices", choices)
         positions = {self._token(choice): i for i, choice in enumerate(choices)}
         if not choices or len(positions) != len(choices):
             raise SpaceError(f"{self.name!r}: choices must be at least one and all different, got {choices!r}")
         object.__setattr__(self, "_positions", positions)
-        if self.default is None and not self.contains(None):
+        if self.default == _FIRST:
             object.__setattr__(self, "default", choices[0])
         if not self.contains(self.default):
             raise SpaceError(f"{self.name!r}: default {self.default!r} is not one of {choices!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import SpaceError, suggestion
+from headstart.errors import InvalidInput, SpaceError, suggestion
 from headstart.space.candidates import Given
 from headstart.space.encoded import Encoded
 from headstart.space.layout import Clause, Layout
@@ -85,7 +86,11 @@ class PipelineSpace:
     ) -> None:
         self.name = name
         self.stages = tuple(stages)
-        self.forbidden = tuple({k: tuple(v) for k, v in clause.items()} for clause in forbidden)
+        if isinstance(forbidden, Mapping):
+            raise SpaceError("forbidden must be a list of combinations, got one; use forbidden=[{...}]")
+        self.forbidden: tuple[dict[str, Any], ...] = tuple(
+            {k: v if isinstance(v, str) else tuple(v) for k, v in clause.items()} for clause in forbidden
+        )
         self.free_order = free_order
         names = [stage.name for stage in self.stages]
         if not names or len(set(names)) != len(names):
@@ -93,6 +98,8 @@ class PipelineSpace:
         self._layout = Layout(self.stages)
         self.width = self._layout.width
         self._clauses = [Clause(self._layout, clause) for clause in self.forbidden]
+        steps = [s for s, stage in enumerate(self.stages) if stage.kind == "step"]
+        self._movable = [s for s in steps[:-1] if self.stages[s].columns == "all"] if free_order else []
 
     # -- structure ----------------------------------------------------------------------------------------------
 
@@ -130,13 +137,17 @@ class PipelineSpace:
             for a, algorithm in enumerate(stage.algorithms):
                 yield s, a, algorithm, self.columns(stage.name, algorithm.name)
 
+    def _options(self, given: Given | None) -> list[list[int]]:
+        """Positions of the algorithms that a partial structure leaves, for each stage."""
+        for name in given or {}:
+            self.stage_position(name)  # raises, naming what there is
+        return [stage.positions((given or {}).get(stage.name)) for stage in self.stages]
+
     def restrict(self, given: Given) -> PipelineSpace:
         """The sub-space with only the given algorithms in the stages named."""
-        for name in given:
-            self.stage_position(name)
         stages = [
-            Stage(s.name, tuple(s.algorithms[i] for i in s.positions(given.get(s.name))), s.kind, s.columns)
-            for s in self.stages
+            Stage(s.name, tuple(s.algorithms[i] for i in positions), s.kind, s.columns)
+            for s, positions in zip(self.stages, self._options(given), strict=True)
         ]
         kept = []
         for clause in self.forbidden:
@@ -164,8 +175,9 @@ class PipelineSpace:
     def relaxed(self, given: Given | None = None) -> Box:
         """Continuous relaxation of the numeric parameters, of all algorithms or of those given."""
         names, columns, levels = [], [], []
+        options = self._options(given)
         for s, stage in enumerate(self.stages):
-            for a in stage.positions((given or {}).get(stage.name)):
+            for a in options[s]:
                 for parameter, place in self._layout.blocks[s][a]:
                     if isinstance(parameter, Categorical) and not parameter.ordered:
                         continue
@@ -181,38 +193,45 @@ class PipelineSpace:
         return Encoded(self, values, active, choice, order)
 
     def _allowed_only(self, encoded: Encoded) -> Encoded:
-        if not self._clauses:
-            return encoded
-        arrays = encoded.values, encoded.active, encoded.choice
-        return encoded.take(~np.logical_or.reduce([clause.is_met(*arrays) for clause in self._clauses]))
+        return encoded.take(~self._is_forbidden(encoded)) if self._clauses else encoded
 
     def encode(self, pipelines: Iterable[Pipeline]) -> Encoded:
         """These pipelines as arrays; raises `SpaceError` for one that does not belong to the space."""
         items = list(pipelines)
-        return Encoded(self, *self._layout.encode(items), self._orders(items))
+        encoded = Encoded(self, *self._layout.encode(items), self._orders(items))
+        bad = np.flatnonzero(self._is_forbidden(encoded))
+        if len(bad):
+            raise SpaceError(f"{items[int(bad[0])]!r} is a combination that space {self.name!r} forbids")
+        return encoded
+
+    def _is_forbidden(self, encoded: Encoded) -> NDArray[np.bool_]:
+        """Which pipelines hold a forbidden combination; (n,)."""
+        bad = np.zeros(len(encoded), dtype=bool)
+        for clause in self._clauses:
+            bad |= clause.is_met(encoded.values, encoded.active, encoded.choice)
+        return bad
 
     def _orders(self, pipelines: Sequence[Pipeline]) -> NDArray[np.int64] | None:
         usual = tuple(range(len(self.stages)))
         for pipeline in pipelines:
-            if pipeline.order is not None and sorted(pipeline.order) != list(usual):
+            if pipeline.order is None:
+                continue
+            if sorted(pipeline.order) != list(usual):
                 raise SpaceError(f"order must name each of the {len(usual)} stages once, got {pipeline.order}")
-            if not self.free_order and pipeline.order not in (None, usual):
+            moved = [place for place, s in enumerate(pipeline.order) if place != s]
+            if not self.free_order and moved:
                 raise SpaceError(f"space {self.name!r} has a fixed order of stages, got order {pipeline.order}")
+            if not {*moved} <= {*self._movable}:
+                raise SpaceError(f"only steps before the last may change places, got order {pipeline.order}")
         if not self.free_order:
             return None
         return np.array([p.order or usual for p in pipelines], dtype=np.int64).reshape(len(pipelines), len(usual))
 
-    def decode_row(
-        self,
-        values: Array,
-        active: NDArray[np.bool_],
-        choice: NDArray[np.int64],
-        order: NDArray[np.int64] | None,
-        recorded: int | None,
-    ) -> Pipeline:
-        """The pipeline that one row of arrays stands for."""
-        algorithms, params = self._layout.decode(values, active, choice)
-        return Pipeline(algorithms, params, None if order is None else order.tolist(), recorded)
+    def decode(
+        self, values: Array, active: NDArray[np.bool_], choice: NDArray[np.int64]
+    ) -> tuple[list[list[str]], list[list[dict[str, Value]]]]:
+        """Algorithms and active hyper-parameters of each row; see `Encoded`."""
+        return self._layout.decode(values, active, choice)
 
     # -- candidates ---------------------------------------------------------------------------------------------
 
@@ -222,9 +241,7 @@ class PipelineSpace:
         The algorithms of the last stage by their weights, then those of the stages before it by their weights among
         what the choices so far allow, then each parameter on its own scale.
         """
-        for name in given or {}:
-            self.stage_position(name)
-        options = [np.array(stage.positions((given or {}).get(stage.name))) for stage in self.stages]
+        options = [np.array(positions) for positions in self._options(given)]
         parts: list[Encoded] = []
         missing = n
         for _ in range(_ATTEMPTS):
@@ -245,9 +262,9 @@ class PipelineSpace:
                     values[rows, columns] = parameter.sample(rng, len(rows))
         order = None
         if self.free_order:
-            last = len(self.stages) - 1
-            order = np.argsort(rng.random((n, last)), axis=1)
-            order = np.concatenate([order, np.full((n, 1), last)], axis=1)
+            order = np.tile(np.arange(len(self.stages)), (n, 1))
+            shuffled = np.argsort(rng.random((n, len(self._movable))), axis=1)
+            order[:, self._movable] = np.array(self._movable, dtype=np.int64)[shuffled]
         return self._encoded(values, choice, order)
 
     def _draw_structure(self, rng: np.random.Generator, n: int, options: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -262,7 +279,7 @@ class PipelineSpace:
             chances = np.tile(weights, (n, 1))
             for clause in self._clauses:
                 rows, algorithms = clause.completed_by(s, choice)
-                chances[np.ix_(rows, algorithms)] = 0.0
+                chances[rows[:, None], algorithms] = 0.0
             stuck = chances.sum(axis=1) == 0  # it will be rejected and drawn again
             chances[stuck] = weights
             totals = np.cumsum(chances, axis=1)
@@ -272,16 +289,15 @@ class PipelineSpace:
 
     def default(self, given: Given | None = None) -> Pipeline:
         """The first algorithm of each stage with its default hyper-parameters (or the first that is not forbidden)."""
-        options = [stage.positions((given or {}).get(stage.name)) for stage in self.stages]
-        choice = np.array([[o[0] for o in options]])
+        choice = np.array([[positions[0] for positions in self._options(given)]])
         order = np.arange(len(self.stages))[None, :] if self.free_order else None
         found = self._allowed_only(self._encoded(self._layout.defaults[None, :], choice, order))
         if len(found) == 0:
             found = self.sample(np.random.default_rng(0), 1, given)
         return found[0]
 
-    def neighbours(self, pipeline: Pipeline, rng: np.random.Generator) -> Encoded:
-        """Pipelines that differ from `pipeline` in one decision.
+    def neighbours(self, pipeline: Pipeline, rng: np.random.Generator, given: Given | None = None) -> Encoded:
+        """Pipelines that differ from `pipeline` in one decision, of the given structure.
 
         Another algorithm in one stage (with its defaults), another value of one hyper-parameter (what it newly
         activates has its defaults), or two stages changing places.
@@ -300,8 +316,9 @@ class PipelineSpace:
 
         choice = here.choice[0]
         order = None if here.order is None else here.order[0]
-        for s, stage in enumerate(self.stages):
-            for a in range(len(stage.algorithms)):
+        options = self._options(given)
+        for s in range(len(self.stages)):
+            for a in options[s]:
                 if a != choice[s]:
                     changed = choice.copy()
                     changed[s] = a
@@ -313,9 +330,9 @@ class PipelineSpace:
                         row[columns] = moved
                         add(row, choice, order)
         if order is not None:
-            for k in range(len(order) - 2):  # the last stage keeps its place
+            for one, other in itertools.pairwise(self._movable):
                 swapped = order.copy()
-                swapped[[k, k + 1]] = swapped[[k + 1, k]]
+                swapped[[one, other]] = swapped[[other, one]]
                 add(filled, choice, swapped)
         if not values:
             return here.take([])
@@ -327,7 +344,9 @@ class PipelineSpace:
         """Snap relaxed points to pipelines; stages not given take their first algorithm."""
         points = np.atleast_2d(np.asarray(values, dtype=np.float64))
         snapped = np.zeros_like(points)
-        options = [stage.positions((given or {}).get(stage.name)) for stage in self.stages]
+        if not np.isfinite(points).all():
+            raise InvalidInput("a relaxed point must be finite, got NaN or infinity")
+        options = self._options(given)
         for s, blocks in enumerate(self._layout.blocks):
             for parameter, columns in blocks[options[s][0]]:
                 snapped[:, columns] = parameter.to_unit(parameter.from_unit(points[:, columns]))

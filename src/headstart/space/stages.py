@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headstart.errors import SpaceError, suggestion
-from headstart.space.parameters import Categorical, Parameter, parameter_from_dict, parameter_to_dict
+from headstart.space.parameters import (
+    Categorical,
+    Float,
+    Integer,
+    Parameter,
+    parameter_from_dict,
+    parameter_to_dict,
+)
 from headstart.space.pipeline import Value
 
 
@@ -35,12 +42,20 @@ class Algorithm:
     name: str
     path: str | None = None
     params: Sequence[Parameter] = ()
-    fixed: Mapping[str, Value] = field(default_factory=dict)
+    fixed: Mapping[str, Value] = field(default_factory=dict, hash=False)
     weight: float = 1.0
     note: str = ""
 
     def __post_init__(self) -> None:
+        kinds = (Float, Integer, Categorical)
+        if not isinstance(self.params, Iterable) or not all(isinstance(p, kinds) for p in self.params):
+            raise SpaceError(f"algorithm {self.name!r}: params must be a list of Float, Integer or Categorical")
         object.__setattr__(self, "params", tuple(self.params))
+        if self.path is not None and not isinstance(self.path, str):
+            raise SpaceError(
+                f"algorithm {self.name!r}: path must read 'module:attribute', got {self.path!r}; a space is data that "
+                f"can be stored, without classes"
+            )
         if not 0 < self.weight < float("inf"):
             raise SpaceError(f"algorithm {self.name!r}: weight must be positive and finite, got {self.weight!r}")
         if not self.name:
@@ -113,6 +128,8 @@ class Stage:
     columns: Literal["all", "numeric", "categorical"] = "all"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.algorithms, Iterable) or not all(isinstance(a, Algorithm) for a in self.algorithms):
+            raise SpaceError(f"stage {self.name!r}: algorithms must be a list of Algorithm, got {self.algorithms!r}")
         object.__setattr__(self, "algorithms", tuple(self.algorithms))
         if not self.name or "." in self.name:
             raise SpaceError(f"a stage needs a name without a dot, got {self.name!r}")

@@ -85,23 +85,26 @@ class OptimizerContract(ABC):
 
     def test_runs_do_not_disturb_each_other(self, task: Task) -> None:
         optimizer = self.make(task).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
-        alone = [t.proposal for t in self.drive(optimizer.start(task, 5), 10)]
+        alone = [t.proposal for t in self.drive(optimizer.start(task, 5), 25)]
         one, other = optimizer.start(task, 5), optimizer.start(task, 6)
         mixed = []
-        for _ in range(10):
+        for _ in range(25):
             mixed += self.drive(one, 1)
             self.drive(other, 1)
         assert [t.proposal for t in mixed] == alone
 
     def test_suggesting_changes_nothing(self, task: Task) -> None:
         optimizer = self.started(task)
-        for n in range(10):
+        for n in range(20):
+            trials, waiting = list(optimizer.history.trials), dict(optimizer.history.pending)
             first = optimizer.suggest(n, decision_stream(optimizer.seed, n))
             second = optimizer.suggest(n, decision_stream(optimizer.seed, n))
             assert first == second
+            assert optimizer.history.trials == trials
+            assert optimizer.history.pending == waiting
             self.drive(optimizer, 1)
 
-    @pytest.mark.parametrize("steps", [1, 4, 9, 14])
+    @pytest.mark.parametrize("steps", [1, 4, 9, 14, 25])
     def test_is_rebuilt_from_its_log(self, task: Task, steps: int) -> None:
         optimizer = self.started(task, 2)
         log: list[Proposal | Trial] = []
@@ -187,27 +190,28 @@ class OptimizerContract(ABC):
             optimizer.ask(1)
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork to be killed for real")
-    def test_a_killed_run_resumes_as_if_nothing_had_happened(self, task: Task, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_a_killed_run_resumes_as_if_nothing_had_happened(self, task: Task, n_jobs: int, tmp_path: Path) -> None:
         from headstart.store import Store
 
         optimizer = self.make(task).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
         objective = Synthetic(task.space, 7, failing=0.2)
-        straight = Study(task, objective, optimizer, seed=1).run(evaluations=12)
+        straight = Study(task, objective, optimizer, seed=1).run(evaluations=12, n_jobs=n_jobs)
 
         child = os.fork()
         if child == 0:
             try:
                 with Store.open(tmp_path / "store") as store:
                     study = Study(task, objective, optimizer, seed=1, store=store, callbacks=[_die_at(6)])
-                    study.run(evaluations=12)
+                    study.run(evaluations=12, n_jobs=n_jobs)
             finally:
                 os._exit(1)  # not reached when the kill works
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
         with Store.open(tmp_path / "store") as store:
             study = Study(task, objective, optimizer, seed=1, store=store, resume=True)
-            assert len(study.history) == 7
-            resumed = study.run(evaluations=12)
+            assert len(study.history) >= 7
+            resumed = study.run(evaluations=12, n_jobs=n_jobs)
         assert _proposals(resumed) == _proposals(straight)
         assert [t.outcome.loss for t in resumed] == [t.outcome.loss for t in straight]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from headstart.history import History
 from headstart.space.encoded import Encoded
@@ -45,7 +46,16 @@ class SurrogateContract(ABC):
 
     def model(self, task: Task) -> Surrogate:
         """A surrogate that is meta-trained (on tasks other than the one at hand) and started."""
-        return self.make().meta_fit(small_meta().select([1, 2, 3, 4, 5])).start(task)
+        surrogate = self.make().meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+        assert isinstance(surrogate, Surrogate), "meta_fit must return the surrogate: return self"
+        return surrogate.start(task)
+
+    @staticmethod
+    def same(one: Prediction, other: Prediction) -> None:
+        np.testing.assert_array_equal(one.mean, other.mean)
+        assert (one.std is None) == (other.std is None)
+        if one.std is not None and other.std is not None:
+            np.testing.assert_array_equal(one.std, other.std)
 
     @staticmethod
     def history(task: Task, trials: Iterable[Trial] = ()) -> History:
@@ -60,6 +70,7 @@ class SurrogateContract(ABC):
         return task.candidates.sample(np.random.default_rng(99), n)
 
     def check(self, prediction: Prediction, n: int) -> None:
+        assert isinstance(prediction, Prediction), "predict must return a headstart.surrogates.Prediction(mean, std)"
         assert prediction.mean.shape == (n,)
         assert np.isfinite(prediction.mean).all()
         if prediction.std is not None:
@@ -78,11 +89,8 @@ class SurrogateContract(ABC):
 
     def test_is_deterministic(self, task: Task) -> None:
         history = self.history(task, random_trials(task, 20))
-        first = self.model(task).fit(history).predict(self.candidates(task))
-        second = self.model(task).fit(history).predict(self.candidates(task))
-        np.testing.assert_array_equal(first.mean, second.mean)
-        if first.std is not None:
-            np.testing.assert_array_equal(first.std, second.std)
+        predictions = [self.model(task).fit(history).predict(self.candidates(task)) for _ in range(2)]
+        self.same(*predictions)
 
     def test_fit_forgets_earlier_fits(self, task: Task) -> None:
         trials = random_trials(task, 25)
@@ -91,30 +99,39 @@ class SurrogateContract(ABC):
             model.fit(self.history(task, trials[:n]))
         fresh = self.model(task).fit(self.history(task, trials))
         candidates = self.candidates(task)
-        np.testing.assert_array_equal(model.predict(candidates).mean, fresh.predict(candidates).mean)
+        self.same(model.predict(candidates), fresh.predict(candidates))
 
     def test_start_leaves_other_tasks_alone(self, task: Task) -> None:
         surrogate = self.make().meta_fit(small_meta().select([1, 2, 3, 4, 5]))
         first = surrogate.start(task).fit(self.history(task, random_trials(task, 12, seed=1)))
-        before = first.predict(self.candidates(task)).mean.copy()
+        before = first.predict(self.candidates(task))
         surrogate.start(task).fit(self.history(task, random_trials(task, 12, seed=2)))
-        np.testing.assert_array_equal(first.predict(self.candidates(task)).mean, before)
+        self.same(first.predict(self.candidates(task)), before)
+        alone = self.model(task).fit(self.history(task, random_trials(task, 12, seed=1)))
+        self.same(alone.predict(self.candidates(task)), before)
 
     def test_fit_and_predict_change_nothing_they_are_given(self, task: Task) -> None:
-        history = self.history(task, random_trials(task, 15))
+        trials = random_trials(task, 18)
+        history = self.history(task, trials[:15])
+        for trial in trials[15:]:
+            history.propose(trial.proposal)
         candidates = self.candidates(task)
-        values, targets = candidates.values.copy(), history.targets()
+        values, targets, waiting = candidates.values.copy(), history.targets(), dict(history.pending)
         self.model(task).fit(history).predict(candidates)
         np.testing.assert_array_equal(candidates.values, values)
         np.testing.assert_array_equal(history.targets(), targets)
-        assert len(history) == 15
+        assert history.trials == trials[:15]
+        assert history.pending == waiting
 
     def test_a_prediction_does_not_depend_on_its_company(self, task: Task) -> None:
         model = self.model(task).fit(self.history(task, random_trials(task, 20)))
         candidates = self.candidates(task)
-        together = model.predict(candidates).mean
-        alone = [model.predict(candidates.take([i])).mean[0] for i in range(0, len(candidates), 7)]
-        np.testing.assert_allclose(alone, together[::7], rtol=1e-7, atol=1e-9)
+        together = model.predict(candidates)
+        for i in range(0, len(candidates), 7):
+            alone = model.predict(candidates.take([i]))
+            np.testing.assert_allclose(alone.mean[0], together.mean[i], rtol=1e-7, atol=1e-9)
+            if alone.std is not None and together.std is not None:
+                np.testing.assert_allclose(alone.std[0], together.std[i], rtol=1e-5, atol=1e-9)
 
     def test_survives_failures_only(self, task: Task) -> None:
         trials = [failed(t.proposal) for t in random_trials(task, 8)]
@@ -145,10 +162,39 @@ class SurrogateContract(ABC):
             pytest.skip("does not learn from the history")
         history = self.history(task, random_trials(task, 40, failing=0.0))
         predicted = self.model(task).fit(history).predict(history.encoded).mean
-        ranks = [np.argsort(np.argsort(v)) for v in (predicted, history.targets())]
-        assert np.corrcoef(ranks[0], ranks[1])[0, 1] > 0.5
+        agreement = _rank_correlation(predicted, history.targets())
+        assert agreement > 0.5, (
+            f"predictions for trials it was shown agree with them by {agreement:.2f} (rank correlation) only; "
+            "set learns = False for a surrogate that does not learn from the history"
+        )
+
+    def test_learns_the_targets_of_the_history_not_the_losses(self, task: Task) -> None:
+        if not self.learns:
+            pytest.skip("does not learn from the history")
+        history = self.history(task, random_trials(task, 40, failing=0.0))
+        turned = history.where(lambda _: True, lambda t: -float(t.outcome.loss or 0.0))
+        predicted = self.model(task).fit(turned).predict(turned.encoded).mean
+        assert _rank_correlation(predicted, history.targets()) < 0, "use history.targets(), which may be scalarized"
+
+    def test_a_failure_is_no_success(self, task: Task) -> None:
+        if not self.learns:
+            pytest.skip("does not learn from the history")
+        trials = random_trials(task, 30, failing=0.0)
+        worst = max(float(t.outcome.loss or 0.0) for t in trials)
+        kept = [t for i, t in enumerate(trials) if i % 2]
+        broken = [failed(t.proposal) for i, t in enumerate(trials) if not i % 2]
+        history = self.history(task, kept + broken).where(
+            lambda _: True, lambda t: float(t.outcome.loss or 0.0) + worst
+        )
+        predicted = self.model(task).fit(history).predict(history.encoded).mean
+        assert predicted[len(kept) :].mean() > predicted[: len(kept)].mean(), "failures must count as bad, never as 0"
 
     def test_describes_itself_as_json(self) -> None:
         import json
 
         assert json.loads(json.dumps(self.make().describe()))["name"]
+
+
+def _rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    ranks = [np.argsort(np.argsort(v)) for v in (one, other)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

@@ -1,0 +1,5 @@
+"""``python -m headstart`` is the command ``headstart``."""
+
+from headstart.cli.main import main
+
+main()

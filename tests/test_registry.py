@@ -1,0 +1,65 @@
+"""Parts by name."""
+
+import pytest
+
+from headstart import registry
+from headstart.errors import InvalidInput, MissingDependency, UnknownName
+from headstart.optimizers.random import RandomSearch
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A package with entry points, as pip would have installed it."""
+    (tmp_path / "my_package.py").write_text(
+        "from headstart.optimizers.random import RandomSearch\n"
+        "class Outer:\n    class Inner(RandomSearch):\n        pass\n"
+    )
+    info = tmp_path / "my_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[headstart.optimizers]\nmine = my_package:Outer.Inner\nbroken = my_package:Missing\n"
+        "absent = no_such_package:X\nrandom = my_package:Outer\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._plugins.cache_clear()
+    yield
+    registry._plugins.cache_clear()
+
+
+def test_our_own_parts_can_be_had():
+    for kind in registry.KINDS:
+        for name in registry.names(kind):
+            assert callable(registry.find(kind, name))
+
+
+def test_a_plug_in_is_found_by_name(plugin, caplog):
+    assert {"mine", "broken", "absent"} <= set(registry.names("optimizer"))
+    assert isinstance(registry.create("optimizer", "mine"), RandomSearch)
+    assert registry.find("optimizer", "random") is RandomSearch
+    assert "left out" in caplog.text
+
+
+@pytest.mark.parametrize(("name", "message"), [("broken", "'my-package'.*'Missing'"), ("absent", "no_such_package")])
+def test_a_broken_plug_in_is_named(plugin, name, message):
+    with pytest.raises(MissingDependency, match=message):
+        registry.create("optimizer", name)
+
+
+def test_unknown_names_and_settings():
+    with pytest.raises(UnknownName, match="did you mean 'bayes'"):
+        registry.create("optimizer", "bayse")
+    with pytest.raises(UnknownName, match="no kind of part"):
+        registry.names("optimiser")
+    with pytest.raises(TypeError, match="cannot be made with"):
+        registry.create("optimizer", "bayes", nonsense=1)
+    with pytest.raises(TypeError, match="made already"):
+        registry.create("optimizer", RandomSearch(), seed=1)
+
+
+def test_register_in_this_process(monkeypatch):
+    monkeypatch.setitem(registry._added, "optimizer", {})
+    registry.register("optimizer", "mine", RandomSearch)
+    assert isinstance(registry.create("optimizer", "mine"), RandomSearch)
+    with pytest.raises(InvalidInput, match="registered already"):
+        registry.register("optimizer", "random", RandomSearch)
