@@ -67,9 +67,10 @@ def report(trials: list[Trial], loading: dict[str, float], broken: dict[str, str
     for status in STATUSES:
         table.add_column(status, justify="right")
     total: Counter[str] = Counter(t.outcome.status.value for t in trials)
-    for (stage, algorithm), counts in [*sorted(by_algorithm.items()), (("", "all"), total)]:
+    rows = [(str(stage), algorithm, counts) for (stage, algorithm), counts in sorted(by_algorithm.items())]
+    for stage_name, algorithm, counts in [*rows, ("", "all", total)]:
         n = sum(counts.values())
-        table.add_row(str(stage), algorithm, str(n), *[f"{100 * counts[s] / n:.1f}" for s in STATUSES])
+        table.add_row(stage_name, algorithm, str(n), *[f"{100 * counts[s] / n:.1f}" for s in STATUSES])
     console.print(table)
     table = Table(title="Why evaluations were not ok")
     for column in ("evaluations", "status", "estimator", "reason"):

@@ -38,6 +38,8 @@ from headstart.optimizers.bayes import Bayes
 
 console = Console()
 
+LIMITS = Limits(seconds=5, bytes=10**9)
+
 SPACE = PipelineSpace(
     "demo",
     [
@@ -108,13 +110,11 @@ def search(sandbox: Sandbox, seconds: float) -> None:
             elapsed = time.monotonic() - started
             console.print(f"  {elapsed:5.1f} s  log loss {trial.outcome.loss:.4f}  {trial.pipeline!r}", highlight=False)
 
-    limits = Limits(seconds=5, bytes=10**9)
-    study = Study(Task(SPACE, key="breast_cancer"), sandbox, Bayes("gp"), limits=limits, callbacks=[show])
+    study = Study(Task(SPACE, key="breast_cancer"), sandbox, Bayes("gp"), limits=LIMITS, callbacks=[show])
     history = study.run(seconds=seconds, n_jobs=2)
     failed = sum(not t.outcome.ok for t in history)
-    console.print(
-        f"{len(history)} pipelines were evaluated, {failed} failed; it took {time.monotonic() - started:.1f} s."
-    )
+    seconds = time.monotonic() - started
+    console.print(f"{len(history)} pipelines were evaluated, {failed} failed; it took {seconds:.1f} s.")
 
 
 def misbehave(pipeline: Pipeline) -> float:
@@ -152,7 +152,9 @@ def stored_run(directory: Path, evaluations: int, kill_at: int | None = None) ->
             os.kill(os.getpid(), signal.SIGKILL)
 
     with Store.open(directory) as store, Sandbox(CrossValidation()) as sandbox:
-        study = Study(Task(SPACE, key="breast_cancer"), sandbox, store=store, resume=True, callbacks=[die])
+        study = Study(
+            Task(SPACE, key="breast_cancer"), sandbox, limits=LIMITS, store=store, resume=True, callbacks=[die]
+        )
         study.run(evaluations=evaluations)
     return study
 

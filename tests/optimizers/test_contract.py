@@ -6,6 +6,7 @@ from fakes import MultiStepOptimizer, TransductiveSurrogate, TreeOptimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.portfolio import Portfolio
 from headstart.optimizers.random import RandomSearch
+from headstart.surrogates.forest import ForestSurrogate
 from headstart.testing import OptimizerContract
 
 
@@ -29,17 +30,18 @@ class TestPortfolioThenRandom(OptimizerContract):
 
 class TestBayesWithForest(OptimizerContract):
     def make(self, task):
-        return Bayes("forest", n_samples=200, n_starts=2)
+        return Bayes(ForestSurrogate(n_trees=5), n_samples=100, n_starts=2)
 
 
 class TestBayesWithGP(OptimizerContract):
     def make(self, task):
-        return Bayes("gp", n_samples=200, n_starts=2)
+        return Bayes("gp", n_samples=100, n_starts=1)
 
 
 class TestBayesWithRandomShare(OptimizerContract):
     def make(self, task):
-        return Bayes("forest", acquisition="greedy", n_samples=50, n_starts=0, n_initial=2, random_share=0.5)
+        surrogate = ForestSurrogate(n_trees=3)
+        return Bayes(surrogate, acquisition="greedy", n_samples=50, n_starts=0, n_initial=2, random_share=0.5)
 
 
 class TestTransductive(OptimizerContract):

@@ -10,6 +10,7 @@ from sqlalchemy import event, text
 
 from headstart.errors import InvalidInput, StoreError, UnknownName
 from headstart.store import Store
+from headstart.trials import SpooledFile
 
 
 class Hostile:
@@ -104,11 +105,20 @@ def test_reading_a_store_runs_nothing(finished, tmp_path):
     assert mark.exists()
 
 
-def test_files_given_by_path_are_moved(finished, tmp_path, place):
+def test_files_of_the_user_are_copied(finished, tmp_path):
+    mine = tmp_path / "mine.bin"
+    mine.write_bytes(b"mine")
+    view, _ = finished(mine=mine)
+    mine.write_bytes(b"changed")
+    assert view.artefact(0, "mine") == b"mine"
+
+
+def test_files_that_are_handed_over_are_moved(finished, tmp_path, place):
     np.save(tmp_path / "predictions.npy", np.arange(3))
     (tmp_path / "notes").write_bytes(b"text")
     (tmp_path / "odd.a-b").write_bytes(b"odd")
-    sources = {"predictions": tmp_path / "predictions.npy", "notes": tmp_path / "notes", "odd": tmp_path / "odd.a-b"}
+    names = {"predictions": "predictions.npy", "notes": "notes", "odd": "odd.a-b"}
+    sources = {name: SpooledFile(tmp_path / file) for name, file in names.items()}
     view, given = finished(**sources)
     assert not any(path.exists() for path in sources.values())
     assert view.artefact(0, "predictions").tolist() == [0, 1, 2]
@@ -123,7 +133,7 @@ def test_a_file_from_another_file_system_is_copied(finished, tmp_path, monkeypat
 
     monkeypatch.setattr(os, "link", refuse)
     (tmp_path / "model.bin").write_bytes(b"model")
-    view, _ = finished(model=tmp_path / "model.bin")
+    view, _ = finished(model=SpooledFile(tmp_path / "model.bin"))
     assert view.artefact(0, "model") == b"model"
     assert not (tmp_path / "model.bin").exists()
 

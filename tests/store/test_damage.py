@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 from headstart.errors import StoreError, StoreVersionError
 from headstart.store import Store, schema
+from headstart.trials import SpooledFile
 
 
 def database_file(place):
@@ -178,7 +179,7 @@ def files_up_to(size):
 def test_what_cannot_be_written_can_be_tried_again(file_place, new_log, proposal, trial, tmp_path):
     model = tmp_path / "model.bin"
     model.write_bytes(b"m" * 3_000_000)
-    large = {"a": b"1", "model": model, "large": b"x" * 3_000_000}
+    large = {"a": b"1", "model": SpooledFile(model), "large": b"x" * 3_000_000}
     with file_place.open() as store, new_log(store) as log:
         log.ask(proposal(0), proposal(1))
         log.finish(trial(0, artefacts={"model": b"small"}))

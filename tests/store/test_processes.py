@@ -45,6 +45,8 @@ def test_no_finished_trial_is_lost_when_the_process_is_killed(place, new_log, tm
         for _ in range(kills):
             server.stdin.write("go\n")
             _, pid = server.stdout.readline().split()
+            if rng.random() < 0.7:
+                acknowledged.add(int(server.stdout.readline()))
             time.sleep(rng.uniform(0, longest))  # from before the store is open to many trials later
             os.kill(int(pid), signal.SIGKILL)
             while (line := server.stdout.readline().strip()) != "dead":
@@ -64,7 +66,7 @@ def test_no_finished_trial_is_lost_when_the_process_is_killed(place, new_log, tm
         server.wait()
         server.stdin.close()
         server.stdout.close()
-    assert len(acknowledged) >= kills
+    assert len(acknowledged) >= kills // 2
     with place.open() as store, store.open_study("study") as log:
         log.tell(*(trial.number for trial in log.untold()))
         told = [event.number for event in log.events() if isinstance(event, Trial)]
@@ -73,7 +75,7 @@ def test_no_finished_trial_is_lost_when_the_process_is_killed(place, new_log, tm
         files = {path for trial in log.trials() for path in trial.outcome.artefacts.values()}
         if place.kind == "directory":
             assert {path for path in (place.location / "artefacts").rglob("*") if path.is_file()} == files
-    assert len(list(scratch.iterdir())) <= kills  # a source goes once its trial is stored; one per kill may be left
+        assert len(list(scratch.iterdir())) <= kills  # a source goes once its trial is stored; one per kill may be left
 
 
 def test_others_read_while_one_writes(place, new_log):

@@ -9,14 +9,13 @@ import os
 import sys
 import time
 import traceback
-from pathlib import Path
 
 import numpy as np
 
 from headstart.errors import StudyLocked
 from headstart.space.pipeline import Pipeline
 from headstart.store import Store
-from headstart.trials import Outcome, Proposal, Trial
+from headstart.trials import Outcome, Proposal, SpooledFile, Trial
 
 
 def say(text):
@@ -56,7 +55,7 @@ def write_until_killed(location, scratch):
                 log.ask(*proposals)
             proposal = proposals.pop(0)
             artefacts = artefacts_of(proposal.number)
-            model = Path(scratch, f"{proposal.number}.bin")  # as if a sandbox had written it
+            model = SpooledFile(scratch, f"{proposal.number}.bin")  # as if a sandbox had written it
             model.write_bytes(artefacts["model"])
             later = proposal.number % 3 == 0
             trial = Trial(

@@ -47,9 +47,7 @@ def methods() -> None:
 @app.command("show-space")
 def show_space(
     name: Annotated[str | None, typer.Argument(help="Name of a space; all names when omitted.")] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, to be changed and used as a space of your own.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the space as JSON.")] = False,
 ) -> None:
     """Show the stages, algorithms and hyper-parameters of a search space."""
     from headstart.space import catalog

@@ -91,7 +91,7 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             columns["(nothing)"] = np.zeros(len(X))  # a table of ids and constants still has to be predicted for
         return pd.DataFrame(columns, index=X.index)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:  # type: ignore[type-arg]  # noqa: ARG002
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:  # noqa: ARG002
         empty = pd.DataFrame({name: pd.Series(dtype=object) for name in self.kinds})
         return np.asarray(self.transform(empty).columns, dtype=object)
 

@@ -109,8 +109,8 @@ class Pool:
         self._workers: set[WorkerProcess] = set()
         self._idle: list[WorkerProcess] = []
 
-    def new_directory(self) -> Path:
-        """Where the artefacts of one evaluation may go; it is not made yet."""
+    def new_stem(self) -> Path:
+        """What the paths of the artefacts of one evaluation begin with."""
         return self.plan.payload.parent / f"{os.getpid()}-{next(self._numbers)}"
 
     def read_payload(self) -> bytes:

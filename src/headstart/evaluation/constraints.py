@@ -126,10 +126,10 @@ def measures(wanted: Iterable[str] | Mapping[str, Callable[..., float] | None], 
         if function is not None:
             found[name] = UserMeasure(function)
         elif kind == "disparity":
-            if column not in dataset.X.columns:
-                known = map(str, dataset.X.columns)
-                raise InvalidInput(f"constraint {name!r} needs a column of the table; {suggestion(column, known)}")
-            found[name] = Disparity(column, dataset.task)
+            if column not in dataset.kinds:
+                columns = map(str, dataset.kinds)
+                raise InvalidInput(f"constraint {name!r} needs a column of the table; {suggestion(column, columns)}")
+            found[name] = Disparity(column, str(dataset.task))
         elif name in _MEASURES:
             if name in _BINARY_ONLY and dataset.task != "binary":
                 raise InvalidInput(f"constraint {name!r} needs two classes, found a {dataset.task} task")

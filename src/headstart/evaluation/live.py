@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import MissingDependency, SpaceError
+from headstart.errors import InvalidInput, MissingDependency, SpaceError
 from headstart.evaluation.constraints import FittedFold, measures
 from headstart.evaluation.objective import outcome_of
 from headstart.evaluation.scoring import Metric
@@ -59,10 +59,13 @@ class LiveObjective:
         constraints: Iterable[str] | Mapping[str, Callable[..., float] | None] = (),
         keep_models: bool = False,
     ) -> None:
-        from headstart.data.dataset import default_metric
+        from headstart.data.target import default_metric
 
+        if dataset.y is None or dataset.task is None:
+            raise InvalidInput("the table must have a target to be learned; give Dataset.from_table(..., target=...)")
         self.space = space
         self.dataset = dataset
+        self._y = dataset.y
         self.splits = splits
         self.metric = Metric(metric if metric is not None else default_metric(dataset.task), dataset.task)
         self.measures = measures(constraints, dataset)
@@ -70,8 +73,8 @@ class LiveObjective:
 
     def rehearse(self) -> None:
         """Fit the default pipeline to a few rows, so that libraries are loaded and their caches filled."""
-        train, valid = self.splits.folds[0]
-        few = _some_of_each(self.dataset.y[train], 10)
+        train, valid = self.splits[0]
+        few = _some_of_each(self._y[train], 10)
         self._fit(self.space.default(), train[few], valid[:20], seed=0)
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
@@ -80,7 +83,7 @@ class LiveObjective:
 
     def _evaluate(self, pipeline: Pipeline, seed: int, fidelity: Fidelity) -> Outcome:
         started = time.perf_counter()
-        folds = self.splits.at(fidelity)
+        folds = self._folds(fidelity)
         total = np.zeros((self.dataset.n_rows, *self._shape))
         count = np.zeros(self.dataset.n_rows)
         losses, values, models = [], [], []
@@ -112,15 +115,23 @@ class LiveObjective:
             artefacts=artefacts,
         )
 
+    def _folds(self, fidelity: Fidelity) -> Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        splits = self.splits if fidelity.rows == 1.0 else self.splits.subsample(fidelity.rows)
+        return splits.pairs[: fidelity.folds]
+
+    def _rows(self, rows: NDArray[np.int64]) -> Any:
+        return self.dataset.X[rows] if self.dataset.is_sparse else self.dataset.X.iloc[rows]
+
     @property
     def _shape(self) -> tuple[int, ...]:
         return () if self.dataset.classes is None else (len(self.dataset.classes),)
 
     def _fit(self, pipeline: Pipeline, train: NDArray[np.int64], valid: NDArray[np.int64], seed: int) -> FittedFold:
         data = self.dataset
-        model = self.space.build(pipeline, seed, {name: str(kind) for name, kind in data.kinds.items()})
-        X, X_valid = data.rows(train), data.rows(valid)
-        y, y_valid = data.y[train], data.y[valid]
+        kinds = {} if data.is_sparse else {name: str(kind) for name, kind in data.kinds.items()}
+        model = self.space.build(pipeline, seed, kinds)
+        X, X_valid = self._rows(train), self._rows(valid)
+        y, y_valid = self._y[train], self._y[valid]
         weights = None if data.weights is None else data.weights[train]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a search meets thousands; what matters is in the outcome
@@ -158,7 +169,7 @@ def fit_model(
 def predict_model(model: Any, X: Any, shape: tuple[int, ...]) -> Array:
     """Predictions of a fitted pipeline: (n, classes) probabilities with a column for every class, or (n,) numbers."""
     if not shape:
-        return np.asarray(model.predict(X), dtype=np.float64).reshape(len(X))
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(X.shape[0])
     found = np.asarray(model.predict_proba(X), dtype=np.float64)
     everything = np.zeros((len(found), *shape))
     everything[:, np.asarray(model.classes_, dtype=np.int64)] = found  # a fold may lack a class

@@ -19,7 +19,6 @@ call, and with it load the libraries and the table each time.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterable
@@ -120,18 +119,19 @@ class Sandbox:
         Artefacts of the outcome are paths of files: ``.npy`` for arrays, ``.bin`` for bytes, ``.pkl`` (cloudpickle) for
         anything else. Only an outcome that is ok has them.
         """
-        directory = self._pool.new_directory()
-        request = {"call": cloudpickle.dumps((pipeline, seed)), "fidelity": fidelity, "directory": directory}
+        stem = self._pool.new_stem()
+        request = {"call": cloudpickle.dumps((pipeline, seed)), "fidelity": fidelity, "stem": stem}
         ok = False
         try:
             outcome, artefacts = self._pool.evaluate(request, limits)
             ok = outcome.ok
         finally:
             if not ok:
-                shutil.rmtree(directory, ignore_errors=True)
+                for path in stem.parent.glob(f"{stem.name}-*"):
+                    path.unlink(missing_ok=True)
         if not ok:
             return replace(outcome, fidelity=fidelity)
-        return replace(outcome, artefacts={name: _handed_over(path, directory) for name, path in artefacts.items()})
+        return replace(outcome, artefacts={name: _handed_over(path, stem) for name, path in artefacts.items()})
 
     @property
     def mode(self) -> str:
@@ -183,9 +183,9 @@ class Sandbox:
         return f"Sandbox({self._name}, mode={self.mode!r})"
 
 
-def _handed_over(path: str, directory: Path) -> Path:
+def _handed_over(path: str, stem: Path) -> Path:
     """A file that the worker wrote may be moved by who stores it; one that the objective named is the user's."""
-    return SpooledFile(path) if Path(path).parent == directory else Path(path)
+    return SpooledFile(path) if path.startswith(f"{stem}-") else Path(path)
 
 
 def _unpickle(token: str, payload: bytes, options: dict[str, Any], name: str) -> Sandbox:

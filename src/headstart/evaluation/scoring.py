@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from headstart.errors import InvalidInput, UnknownName, suggestion
 Array = NDArray[np.float64]
 Scorer = Callable[..., float]
 
-_UNBOUNDED = ("neg_", "max_error", "explained_variance", "d2_", "r2")
+_FOR_NUMBERS = ("neg_", "max_error", "explained_variance", "d2_absolute", "d2_pinball", "d2_tweedie", "r2")
 
 
 class Metric:
@@ -83,7 +84,7 @@ class Metric:
         predictions
             (n, k) probabilities, or (n,) numbers for regression.
         """
-        stored = _Stored(predictions, self.task)
+        stored = _stored(predictions, self.task)
         nothing = np.zeros((len(truth), 1))
         if sample_weight is not None:
             try:
@@ -107,33 +108,42 @@ class Metric:
         return f"Metric({self.name!r}, {self.task!r})"
 
 
-class _Stored:
-    """Predictions in the clothes of a fitted estimator, so that any scorer can be used on them."""
+@cache
+def _stored_types() -> tuple[Any, Any]:
+    """Predictions in the clothes of a fitted classifier or regressor, so that any scorer can be used on them."""
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-    def __init__(self, predictions: Array, task: str) -> None:
-        self._predictions = predictions
-        self._estimator_type = "regressor" if task == "regression" else "classifier"
-        if task != "regression":
+    class StoredRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+        def __init__(self, predictions: Array) -> None:
+            self.predictions = predictions
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def predict(self, X: Any) -> Array:  # noqa: ARG002
+            return self.predictions
+
+    class StoredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+        def __init__(self, predictions: Array) -> None:
+            self.predictions = predictions
             self.classes_ = np.arange(predictions.shape[1])
-            self.predict_proba = lambda X: predictions  # noqa: ARG005
 
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
 
-        kind = RegressorMixin if self._estimator_type == "regressor" else ClassifierMixin
-        return type("_Tags", (kind, BaseEstimator), {})().__sklearn_tags__()
+        def predict_proba(self, X: Any) -> Array:  # noqa: ARG002
+            return self.predictions
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+        def predict(self, X: Any) -> NDArray[Any]:  # noqa: ARG002
+            chosen: NDArray[Any] = self.predictions.argmax(axis=1)
+            return chosen
 
-    def fit(self, X: Any, y: Any) -> _Stored:  # noqa: ARG002
-        return self
+    return StoredClassifier, StoredRegressor
 
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: ARG002
-        if self._estimator_type == "regressor":
-            return self._predictions
-        chosen: NDArray[Any] = self._predictions.argmax(axis=1)
-        return chosen
+
+def _stored(predictions: Array, task: str) -> Any:
+    classifier, regressor = _stored_types()
+    return regressor(predictions) if task == "regression" else classifier(predictions)
 
 
 _FOR_SEVERAL_CLASSES = {
@@ -153,6 +163,9 @@ def _scorer(metric: str | Scorer, task: str) -> Scorer:
     from sklearn.metrics import get_scorer, get_scorer_names
 
     name = _FOR_SEVERAL_CLASSES.get(metric, metric) if task == "multiclass" else metric
+    numeric = name.startswith(_FOR_NUMBERS) and name not in ("neg_log_loss", "neg_brier_score")
+    if name in get_scorer_names() and numeric and task != "regression":
+        raise InvalidInput(f"metric {metric!r} is for numbers, not for a {task} task; {suggestion('', fitting(task))}")
     if name not in get_scorer_names():
         raise UnknownName(f"no metric is named {metric!r}; {suggestion(metric, fitting(task))}")
     scorer: Scorer = get_scorer(name)

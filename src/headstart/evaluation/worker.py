@@ -261,7 +261,7 @@ class _Evaluation:
         known = {*sys.modules}
         try:
             outcome = _plain(outcome_of(self._evaluate, self._request["fidelity"]))
-            artefacts = save_artefacts(outcome.artefacts, self._request["directory"]) if outcome.ok else {}
+            artefacts = save_artefacts(outcome.artefacts, self._request["stem"]) if outcome.ok else {}
         except BaseException as error:
             outcome, artefacts = self._failure(error), {}
         if os.getpid() != process:  # the objective forked, and its fork came back from there too
@@ -299,17 +299,16 @@ def _plain(outcome: Outcome) -> Outcome:
         return Outcome.failed(Status.INVALID, text, fidelity=outcome.fidelity)
 
 
-def save_artefacts(artefacts: Mapping[str, Any], directory: Path) -> dict[str, str]:
-    """Write each artefact to a file in `directory`; paths by name. An artefact that is a path stays where it is."""
+def save_artefacts(artefacts: Mapping[str, Any], stem: Path) -> dict[str, str]:
+    """Write each artefact to a file beginning with `stem`; paths by name. An artefact that is a path stays there."""
     paths = {}
     for number, (name, artefact) in enumerate(artefacts.items()):
         if isinstance(artefact, Path):
             paths[str(name)] = str(artefact)
             continue
         suffix, write = _writer(artefact)
-        directory.mkdir(exist_ok=True)
         safe = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in str(name))[:60]
-        path = directory / f"{number}-{safe}{suffix}"
+        path = stem.with_name(f"{stem.name}-{number}-{safe}{suffix}")
         with path.open("wb") as file:
             write(file)
         paths[str(name)] = str(path)

@@ -36,7 +36,8 @@ def build(
         Kind of each column of the table it is for. The pipeline then starts from the raw table: it prepares the
         columns and runs stages on numeric and on categorical columns side by side. Where the space has no stage for
         missing numbers or for categories, the median and a one-hot encoding stand in. Without kinds the pipeline
-        starts from a matrix of numbers, and its stages simply follow each other.
+        starts from a matrix of numbers, and its stages simply follow each other, without those on categories; with no
+        kind at all, an empty mapping, from a sparse one.
     seed
         Given to every step that takes a ``random_state``.
     """
@@ -57,8 +58,11 @@ def build(
         raise SpaceError(f"{pipeline!r} has no step that predicts")
     *before, (name, _, path, settings) = steps
     last = _with_options(make(path, settings, seed), options)
-    if kinds is None:
-        return SklearnPipeline([*((n, make(p, s, seed)) for n, _, p, s in before), (name, last)])
+    if kinds is None or not kinds:
+        numbers = [(n, make(p, s, seed)) for n, columns, p, s in before if columns != "categorical"]
+        if kinds is not None:
+            numbers = [("prepare", make("headstart.components.sparse:Densify", {}, seed)), *numbers]
+        return SklearnPipeline([*numbers, (name, last)])
     front = [(n, make(p, s, seed)) for n, columns, p, s in before if columns == "all"]
     return SklearnPipeline([*_table_steps(space, before, dict(kinds), seed), *front, (name, last)])
 

@@ -288,8 +288,17 @@ class PipelineSpace:
         return choice
 
     def default(self, given: Given | None = None) -> Pipeline:
-        """The first algorithm of each stage with its default hyper-parameters (or the first that is not forbidden)."""
-        choice = np.array([[positions[0] for positions in self._options(given)]])
+        """The first algorithm of each stage with its default hyper-parameters.
+
+        The last stage has the first choice; the stages before it take the first algorithm that it allows.
+        """
+        choice = np.full((1, len(self.stages)), -1, dtype=np.int64)
+        options = self._options(given)
+        for s in reversed(range(len(self.stages))):
+            refused = {
+                a for c in self._clauses for rows, found in [c.completed_by(s, choice)] if len(rows) for a in found
+            }
+            choice[0, s] = next((a for a in options[s] if a not in refused), options[s][0])
         order = np.arange(len(self.stages))[None, :] if self.free_order else None
         found = self._allowed_only(self._encoded(self._layout.defaults[None, :], choice, order))
         if len(found) == 0:

@@ -51,15 +51,13 @@ class Artefacts(ABC):
     def close(self) -> None: ...
 
     def remove_sources(self, values: Mapping[str, Any]) -> None:
-        """Remove the files that were handed over, whose content is now in the store, and directories left empty."""
+        """Remove the files that were handed over, whose content is now in the store."""
         for value in values.values():
             if isinstance(value, SpooledFile):
                 try:
                     value.unlink(missing_ok=True)
                 except OSError as error:  # the trial is stored: no reason to fail
                     logger.warning("%s is in the store now and could not be removed: %s", value, error)
-                with contextlib.suppress(OSError):  # it is not empty
-                    value.parent.rmdir()
 
 
 class FileArtefacts(Artefacts):

@@ -95,7 +95,7 @@ class OptimizerContract(ABC):
 
     def test_suggesting_changes_nothing(self, task: Task) -> None:
         optimizer = self.started(task)
-        for n in range(20):
+        for n in range(12):
             trials, waiting = list(optimizer.history.trials), dict(optimizer.history.pending)
             first = optimizer.suggest(n, decision_stream(optimizer.seed, n))
             second = optimizer.suggest(n, decision_stream(optimizer.seed, n))
@@ -104,7 +104,7 @@ class OptimizerContract(ABC):
             assert optimizer.history.pending == waiting
             self.drive(optimizer, 1)
 
-    @pytest.mark.parametrize("steps", [1, 4, 9, 14, 25])
+    @pytest.mark.parametrize("steps", [1, 9, 24])
     def test_is_rebuilt_from_its_log(self, task: Task, steps: int) -> None:
         optimizer = self.started(task, 2)
         log: list[Proposal | Trial] = []

@@ -78,7 +78,7 @@ class SurrogateContract(ABC):
             assert np.isfinite(prediction.std).all()
             assert (prediction.std > 0).all(), "a surrogate is never certain"
 
-    @pytest.mark.parametrize("n", [0, 1, 2, 30, 1000])
+    @pytest.mark.parametrize("n", [0, 1, 30, 1000])
     def test_predicts_after_any_number_of_trials(self, task: Task, n: int) -> None:
         model = self.model(task).fit(self.history(task, random_trials(task, n)))
         self.check(model.predict(self.candidates(task)), len(self.candidates(task)))

@@ -1,0 +1,371 @@
+"""Feature preprocessing that fits itself to the table at hand.
+
+The transformers of scikit-learn fail when they are asked for more components, clusters or quantiles than a table has
+rows or columns, which a search cannot know beforehand. These take what there is. Each returns a dense matrix.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from math import comb
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn import decomposition, ensemble, kernel_approximation, preprocessing, random_projection
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import FeatureAgglomeration
+from sklearn.pipeline import make_pipeline
+
+
+class _Fitted(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Makes the real transformer when it sees the table; ``None`` leaves the table as it is."""
+
+    def _make(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def _rows(self, X: Any) -> Any:
+        """The rows to learn from."""
+        return X
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        X = _dense(X)
+        self.n_features_in_ = X.shape[1]
+        self.step_ = self._make(X)
+        if self.step_ is not None:
+            self.step_.fit(self._rows(X), y)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        X = _dense(X)
+        return X if self.step_ is None else _dense(self.step_.transform(X))
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def _constant(X: Any) -> bool:
+    return bool((X[:1] == X).all())
+
+
+def _some_rows(X: Any, most: int, random_state: Any) -> Any:
+    if len(X) <= most:
+        return X
+    return X[np.sort(np.random.default_rng(random_state).choice(len(X), most, replace=False))]
+
+
+@dataclass(eq=False, repr=False)
+class PCA(_Fitted):
+    """Principal components that keep a share of the variance."""
+
+    keep_variance: float = 0.99
+    whiten: bool = False
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        if _constant(X) or len(X) < 2:
+            return None
+        solver = "full" if X.shape[0] < 5 * X.shape[1] else "covariance_eigh"
+        return decomposition.PCA(self.keep_variance, whiten=self.whiten, svd_solver=solver)
+
+
+@dataclass(eq=False, repr=False)
+class SharePCA(_Fitted):
+    """Principal components, their number given as a share of the columns; at least one."""
+
+    share: float = 0.5
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        if _constant(X) or len(X) < 2:
+            return None
+        count = max(1, min(int(self.share * X.shape[1]), *X.shape))
+        return decomposition.PCA(count, random_state=self.random_state)
+
+
+@dataclass(eq=False, repr=False)
+class KernelPCA(_Fitted):
+    """Principal components in the space of a kernel, learnt from at most `max_rows` rows: its cost is cubic in them.
+
+    `gamma` is divided by the number of columns when `relative` is set, so that one range suits all tables. The sigmoid
+    is no kernel for all of its parameters (it has negative eigenvalues, which scikit-learn refuses); its components are
+    those of its Nystroem features, which take the eigenvalues' sizes.
+    """
+
+    n_components: int = 100
+    kernel: str = "rbf"
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    eigen_solver: str = "auto"
+    relative: bool = False
+    max_rows: int = 1000
+    random_state: Any = None
+
+    def _rows(self, X: Any) -> Any:
+        return _some_rows(X, self.max_rows, self.random_state)
+
+    def _make(self, X: Any) -> Any:
+        rows = min(len(X), self.max_rows)
+        if rows < 3:
+            return None
+        count = min(self.n_components, rows - 1)
+        gamma = self.gamma / X.shape[1] if self.relative else self.gamma
+        if self.kernel == "sigmoid":
+            features = kernel_approximation.Nystroem(
+                "sigmoid", gamma=gamma, coef0=self.coef0, n_components=rows, random_state=self.random_state
+            )
+            return make_pipeline(features, decomposition.PCA(count, random_state=self.random_state))
+        return decomposition.KernelPCA(
+            count,
+            kernel=self.kernel,
+            gamma=gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            eigen_solver=self.eigen_solver,
+            random_state=self.random_state,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class Nystroem(_Fitted):
+    """Features of a kernel from a sample of rows; `gamma` as for `KernelPCA`."""
+
+    n_components: int = 100
+    kernel: str = "rbf"
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    relative: bool = False
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        given: dict[str, Any] = {}  # a kernel refuses parameters that it does not have
+        if self.kernel != "cosine":
+            given["gamma"] = self.gamma / X.shape[1] if self.relative else self.gamma
+        if self.kernel in ("poly", "polynomial", "sigmoid"):
+            given["coef0"] = self.coef0
+        if self.kernel in ("poly", "polynomial"):
+            given["degree"] = self.degree
+        return kernel_approximation.Nystroem(
+            self.kernel, n_components=min(self.n_components, len(X)), random_state=self.random_state, **given
+        )
+
+
+@dataclass(eq=False, repr=False)
+class KitchenSinks(_Fitted):
+    """Random Fourier features of an RBF kernel; `gamma` as for `KernelPCA`."""
+
+    n_components: int = 100
+    gamma: float = 1.0
+    relative: bool = False
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        gamma = self.gamma / X.shape[1] if self.relative else self.gamma
+        return kernel_approximation.RBFSampler(
+            gamma=gamma, n_components=self.n_components, random_state=self.random_state
+        )
+
+
+@dataclass(eq=False, repr=False)
+class FastICA(_Fitted):
+    """Independent components; as many as the table has independent columns, at most.
+
+    Without whitening the method needs columns that are independent; where they are not, it whitens.
+    """
+
+    n_components: int = 100
+    algorithm: str = "parallel"
+    fun: str = "logcosh"
+    whiten: bool = True
+    max_iter: int = 200
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        rank = int(np.linalg.matrix_rank(X - X.mean(axis=0)))
+        if rank == 0:
+            return None
+        whiten = self.whiten or rank < X.shape[1]
+        return decomposition.FastICA(
+            min(self.n_components, rank) if whiten else None,
+            algorithm=self.algorithm,
+            fun=self.fun,
+            whiten="unit-variance" if whiten else False,
+            max_iter=self.max_iter,
+            tol=1e-3,
+            random_state=self.random_state,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class FactorAnalysis(_Fitted):
+    """Latent factors with a noise variance for each column."""
+
+    n_components: int = 20
+    svd_method: str = "randomized"
+    max_iter: int = 1000
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        return decomposition.FactorAnalysis(
+            min(self.n_components, *X.shape),
+            svd_method=self.svd_method,
+            max_iter=self.max_iter,
+            random_state=0 if self.random_state is None else self.random_state,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class TruncatedSVD(_Fitted):
+    """Singular vectors without centering."""
+
+    n_components: int = 100
+    n_iter: int = 5
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        if X.shape[1] < 2:
+            return None
+        return decomposition.TruncatedSVD(
+            min(self.n_components, *X.shape), n_iter=self.n_iter, random_state=self.random_state
+        )
+
+
+@dataclass(eq=False, repr=False)
+class RandomProjection(_Fitted):
+    """Projection on random directions, Gaussian or (with a `density`) sparse ones."""
+
+    n_components: int = 100
+    density: float | None = None
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        count = min(self.n_components, X.shape[1])
+        if self.density is None:
+            return random_projection.GaussianRandomProjection(count, random_state=self.random_state)
+        return random_projection.SparseRandomProjection(
+            count, density=self.density, dense_output=True, random_state=self.random_state
+        )
+
+
+@dataclass(eq=False, repr=False)
+class Agglomeration(_Fitted):
+    """Columns that go together become one: `FeatureAgglomeration` with at most as many clusters as columns."""
+
+    n_clusters: int = 25
+    metric: str = "euclidean"
+    linkage: str = "ward"
+    pooling_func: str = "mean"
+
+    def _make(self, X: Any) -> Any:
+        if X.shape[1] < 2:
+            return None
+        metric = "euclidean" if self.linkage == "ward" else self.metric
+        if metric == "cosine" and not X.any(axis=0).all():
+            metric = "euclidean"  # a column of zeros has no direction
+        pooling = {"mean": np.mean, "median": np.median, "max": np.max}[self.pooling_func]
+        return FeatureAgglomeration(
+            min(self.n_clusters, X.shape[1]), metric=metric, linkage=self.linkage, pooling_func=pooling
+        )
+
+
+@dataclass(eq=False, repr=False)
+class PolynomialFeatures(_Fitted):
+    """Products of columns; refuses to make more than `most` columns."""
+
+    degree: int = 2
+    interaction_only: bool = False
+    include_bias: bool = False
+    most: int = 1500
+
+    def _make(self, X: Any) -> Any:
+        d, degree = X.shape[1], self.degree
+        count = sum(comb(d, k) for k in range(1, degree + 1)) if self.interaction_only else comb(d + degree, degree) - 1
+        if count > self.most:
+            raise ValueError(
+                f"polynomial features must be at most {self.most}, got {count} from {d} columns at degree {degree}; "
+                f"select or reduce columns before, or leave this step out"
+            )
+        return preprocessing.PolynomialFeatures(
+            degree, interaction_only=self.interaction_only, include_bias=self.include_bias
+        )
+
+
+@dataclass(eq=False, repr=False)
+class RandomTreesEmbedding(_Fitted):
+    """Which leaf of each random tree a row falls into, one column per leaf."""
+
+    n_estimators: int = 10
+    max_depth: int = 5
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:  # noqa: ARG002
+        return ensemble.RandomTreesEmbedding(
+            self.n_estimators,
+            max_depth=self.max_depth,
+            min_samples_split=self.min_samples_split,
+            min_samples_leaf=self.min_samples_leaf,
+            sparse_output=False,
+            n_jobs=1,
+            random_state=self.random_state,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class QuantileTransformer(_Fitted):
+    """Columns to uniform or normal distributions, with at most as many quantiles as rows."""
+
+    n_quantiles: int = 1000
+    output_distribution: str = "uniform"
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        return preprocessing.QuantileTransformer(
+            n_quantiles=min(self.n_quantiles, len(X)),
+            output_distribution=self.output_distribution,
+            random_state=self.random_state,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class RobustScaler(_Fitted):
+    """Median and a range between two quantiles, given as shares."""
+
+    q_min: float = 0.25
+    q_max: float = 0.75
+    with_centering: bool = True
+    with_scaling: bool = True
+
+    def _make(self, X: Any) -> Any:  # noqa: ARG002
+        return preprocessing.RobustScaler(
+            quantile_range=(100 * self.q_min, 100 * self.q_max),
+            with_centering=self.with_centering,
+            with_scaling=self.with_scaling,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class KBinsDiscretizer(_Fitted):
+    """Columns to bins, one-hot; at most as many bins as rows."""
+
+    n_bins: int = 5
+    strategy: str = "quantile"
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        with warnings.catch_warnings():  # columns with few values have fewer bins
+            warnings.simplefilter("ignore", UserWarning)
+            return super().fit(X, y)
+
+    def _make(self, X: Any) -> Any:
+        settings: dict[str, Any] = {"strategy": self.strategy, "encode": "onehot-dense"}
+        if self.strategy == "quantile":
+            settings["quantile_method"] = "averaged_inverted_cdf"
+        return preprocessing.KBinsDiscretizer(
+            max(2, min(self.n_bins, len(X))), random_state=self.random_state, **settings
+        )

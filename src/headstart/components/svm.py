@@ -1,0 +1,191 @@
+"""Classifiers that know a margin only, with probabilities.
+
+Support vector machines, perceptrons and their kin give decision values. Their probabilities come from a sigmoid that is
+fitted to decision values of held-out rows (Platt, 1999); where a class has too few rows for that, from the softmax of
+the decision values themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn import linear_model, svm
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import StratifiedKFold
+
+
+class _MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Adds probabilities to the classifier that `_make` returns."""
+
+    random_state: Any
+    folds = 3
+
+    def _make(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def _calibrates(self) -> bool:
+        return True
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        y = np.asarray(y)
+        self.n_features_in_ = X.shape[1]
+        self.classes_, counts = np.unique(y, return_counts=True)
+        model = self._make(X)
+        if self._calibrates() and counts.min() >= self.folds:
+            splits = StratifiedKFold(self.folds, shuffle=True, random_state=_seed(self.random_state))
+            model = CalibratedClassifierCV(model, cv=splits, ensemble=False)
+        given = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
+        self.model_ = model.fit(X, y, **given)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.model_.predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities, their columns in the order of `classes_`."""
+        if hasattr(self.model_, "predict_proba"):
+            return self.model_.predict_proba(X)
+        values = np.asarray(self.model_.decision_function(X), dtype=np.float64)
+        if values.ndim == 1:
+            second = expit(values)
+            return np.column_stack([1 - second, second])
+        return softmax(values, axis=1)
+
+
+def _seed(random_state: Any) -> int:
+    return 0 if random_state is None else int(random_state)
+
+
+@dataclass(eq=False, repr=False)
+class LinearSVM(_MarginClassifier):
+    """Linear support vector machine, solved by liblinear."""
+
+    C: float = 1.0
+    penalty: str = "l2"
+    loss: str = "squared_hinge"
+    tol: float = 1e-4
+    max_iter: int = 1000
+    class_weight: Any = None
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        # Of the two hinges, only the squared one has a primal solver.
+        dual = self.loss == "hinge" or (self.penalty == "l2" and X.shape[0] < X.shape[1])
+        return svm.LinearSVC(
+            penalty=self.penalty,
+            loss=self.loss,
+            dual=dual,
+            C=self.C,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            class_weight=self.class_weight,
+            random_state=self.random_state,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class KernelSVM(_MarginClassifier):
+    """Support vector machine with a kernel.
+
+    `gamma` is divided by the number of columns when `relative` is set, so that one range suits all tables.
+    """
+
+    C: float = 1.0
+    kernel: str = "rbf"
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    shrinking: bool = True
+    tol: float = 1e-3
+    relative: bool = False
+    max_iter: int = -1
+    class_weight: Any = None
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:
+        return svm.SVC(
+            C=self.C,
+            kernel=self.kernel,
+            gamma=self.gamma / X.shape[1] if self.relative else self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            shrinking=self.shrinking,
+            tol=self.tol,
+            cache_size=500,
+            max_iter=self.max_iter,
+            class_weight=self.class_weight,
+            random_state=self.random_state,
+        )
+
+
+@dataclass(eq=False, repr=False)
+class SGD(_MarginClassifier):
+    """Linear classifier trained by stochastic gradient descent; for the names see ``SGDClassifier``."""
+
+    loss: str = "log_loss"
+    penalty: str | None = "l2"
+    alpha: float = 1e-4
+    l1_ratio: float = 0.15
+    learning_rate: str = "optimal"
+    eta0: float = 0.01
+    power_t: float = 0.5
+    epsilon: float = 0.1
+    tol: float = 1e-3
+    average: bool = False
+    max_iter: int = 1000
+    class_weight: Any = None
+    random_state: Any = None
+
+    def _calibrates(self) -> bool:
+        return self.loss not in ("log_loss", "modified_huber")
+
+    def _make(self, X: Any) -> Any:  # noqa: ARG002
+        return linear_model.SGDClassifier(**self.get_params(deep=False), n_jobs=1)
+
+
+@dataclass(eq=False, repr=False)
+class Perceptron(_MarginClassifier):
+    """The perceptron."""
+
+    penalty: str | None = None
+    alpha: float = 1e-4
+    max_iter: int = 1000
+    class_weight: Any = None
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:  # noqa: ARG002
+        return linear_model.Perceptron(**self.get_params(deep=False), n_jobs=1)
+
+
+@dataclass(eq=False, repr=False)
+class PassiveAggressive(_MarginClassifier):
+    """The passive-aggressive classifier: PA-I for the hinge, PA-II for the squared hinge.
+
+    scikit-learn no longer has it as a class of its own; it is a schedule of its stochastic gradient descent.
+    """
+
+    C: float = 1.0
+    loss: str = "hinge"
+    average: bool = False
+    tol: float = 1e-3
+    max_iter: int = 1000
+    class_weight: Any = None
+    random_state: Any = None
+
+    def _make(self, X: Any) -> Any:  # noqa: ARG002
+        return linear_model.SGDClassifier(
+            loss="hinge",
+            penalty=None,
+            learning_rate="pa1" if self.loss == "hinge" else "pa2",
+            eta0=self.C,
+            average=self.average,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            class_weight=self.class_weight,
+            random_state=self.random_state,
+            n_jobs=1,
+        )

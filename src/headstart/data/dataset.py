@@ -1,0 +1,278 @@
+"""`Dataset`: a table with its target, made ready for pipelines."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from headstart.data.columns import Kind
+from headstart.data.errors import DataWarning, TableError
+from headstart.data.features import Features, read_features, read_sparse
+from headstart.data.hashing import ContentHash
+from headstart.data.leaks import likely_leaks
+from headstart.data.read import read_table
+from headstart.data.roles import Roles, as_column, read_groups, read_times, read_weights
+from headstart.data.schema import Schema
+from headstart.data.target import Target, TaskKind, default_metric, read_target
+
+logger = logging.getLogger(__name__)
+
+MINIMUM_ROWS = 4
+"""Fewest rows with a target: two to learn from and two to judge by."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table with its target, made ready for pipelines. Build one with `from_table` or `from_arrays`.
+
+    Parameters
+    ----------
+    X
+        The features: a DataFrame in the forms of `headstart.data.convert`, rows numbered from 0, or a CSR matrix.
+    y
+        One value per row: codes from 0 for a classification, float64 for a regression, None without a target.
+    classes
+        The labels that the codes stand for, sorted: numbers by size, text by the alphabet. None for a regression.
+    task
+        ``"binary"``, ``"multiclass"`` or ``"regression"``; None without a target.
+    schema
+        What a table to predict must look like.
+    weights, groups, times
+        One value per row, or None: how much a row counts, what it belongs to, when it was.
+    name
+        For people.
+    target
+        Name of the target.
+    notes
+        Plain sentences: what was inferred, changed and left out, and what looks suspicious.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    classes: NDArray[Any] | None
+    task: TaskKind | None
+    schema: Schema
+    weights: NDArray[np.float64] | None = None
+    groups: NDArray[Any] | None = None
+    times: NDArray[Any] | None = None
+    name: str = "table"
+    target: str = "target"
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_table(
+        cls,
+        source: Any,
+        target: str | ArrayLike | None,
+        *,
+        task: str | None = None,
+        kinds: Mapping[str, Kind | str] | None = None,
+        weights: str | ArrayLike | None = None,
+        groups: str | ArrayLike | None = None,
+        times: str | ArrayLike | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """A dataset from a file or an object.
+
+        Rows without a target are left out. Infinities count as missing.
+
+        Parameters
+        ----------
+        source
+            Anything that `headstart.data.read.read_table` takes.
+        target
+            Name of a column, or one value per row. None where there is none.
+        task
+            ``"binary"``, ``"multiclass"``, ``"classification"`` or ``"regression"``; inferred from the target where it
+            is None, see `headstart.data.target`.
+        kinds
+            Kinds of columns that are known better than `headstart.data.columns` can tell.
+        weights, groups, times
+            Name of a column, which is then no feature, or one value per row.
+        name
+            For people; the file's name by default.
+
+        Raises
+        ------
+        TableError
+            The table has nothing to learn from; the message says what is wrong.
+
+        Warns
+        -----
+        DataWarning
+            Rows were left out, infinities found, a class has a single row, or a column gives the target away.
+        """
+        if name is None:
+            name = Path(source).name.split(".")[0] if isinstance(source, str | PathLike) else "table"
+        matrix = sparse.csr_matrix(source) if sparse.issparse(source) else None
+        frame = pd.DataFrame(index=range(matrix.shape[0])) if matrix is not None else _read(source, target)
+        roles = Roles(frame)
+        y_column, target_name = roles.claim("target", target)
+        w_column, _ = roles.claim("weights", weights)
+        g_column, _ = roles.claim("groups", groups)
+        t_column, _ = roles.claim("times", times)
+
+        y = None if y_column is None else read_target(y_column, target_name, task)
+        kept = np.ones(len(frame), dtype=bool) if y is None else y.kept
+        if (known := int(kept.sum())) < MINIMUM_ROWS:
+            raise TableError(
+                f"a table must have at least {MINIMUM_ROWS} rows with a target, found {known} in {len(frame)}"
+            )
+        if matrix is None:
+            features = read_features(frame.loc[kept, roles.features], kinds, roles.claimed)
+        else:
+            features = read_sparse(matrix[kept], kinds)
+        concerns = [*features.concerns, *(_concerns(y, features) if y is not None else ())]
+        for concern in concerns:
+            warnings.warn(concern, DataWarning, stacklevel=2)
+        dataset = cls(
+            features.X,
+            None if y is None else y.values,
+            None if y is None else y.classes,
+            None if y is None else y.task,
+            features.schema,
+            None if w_column is None else read_weights(w_column[kept]),
+            None if g_column is None else read_groups(g_column[kept]),
+            None if t_column is None else read_times(t_column[kept]),
+            name,
+            target_name,
+            tuple(dict.fromkeys([*(y.notes if y is not None else ()), *features.notes, *concerns])),
+        )
+        logger.info("%r", dataset)
+        return dataset
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: ArrayLike | None,
+        *,
+        task: str | None = None,
+        kinds: Mapping[str, Kind | str] | None = None,
+        weights: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """A dataset from features and target, as scikit-learn's estimators take them; see `from_table`.
+
+        >>> X = np.random.default_rng(0).normal(size=(20, 2))
+        >>> dataset = Dataset.from_arrays(X, ["yes", "no"] * 10)
+        >>> dataset.task, dataset.classes.tolist(), dataset.y[:3].tolist()
+        ('binary', ['no', 'yes'], [1, 0, 1])
+        """
+        columns = [
+            None if given is None else as_column(given, what)
+            for what, given in (("y", y), ("weights", weights), ("groups", groups), ("times", times))
+        ]
+        return cls.from_table(
+            X,
+            columns[0],
+            task=task,
+            kinds=kinds,
+            weights=columns[1],
+            groups=columns[2],
+            times=columns[3],
+            name=name,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of `X`."""
+        return int(self.X.shape[1])
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Kind of each column; empty for a sparse matrix, whose columns are all numeric."""
+        return self.schema.kinds
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether `X` is a CSR matrix."""
+        return self.schema.n_sparse is not None
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of everything that a pipeline's result may depend on; the same in every process."""
+        content = ContentHash()
+        content.plain([self.task, self.schema.to_dict()["columns"]])
+        content.table(self.X)
+        for array in (self.y, self.classes, self.weights, self.groups, self.times):
+            content.array(array)
+        return content.key()
+
+    def take(self, rows: ArrayLike) -> Dataset:
+        """Some of the rows: positions in the wanted order, or a boolean per row. Classes and kinds stay."""
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool:
+            if chosen.shape != (self.n_rows,):
+                raise TableError(f"a mask must have one value per row, {self.n_rows}, got shape {chosen.shape}")
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.int64)
+        if len(chosen) and not (chosen.min() >= 0 and chosen.max() < self.n_rows):
+            raise TableError(f"rows must be between 0 and {self.n_rows - 1}, got {chosen.min()} to {chosen.max()}")
+        X = self.X[chosen] if self.is_sparse else self.X.iloc[chosen].reset_index(drop=True)
+        arrays: dict[str, Any] = {
+            field: None if (array := getattr(self, field)) is None else array[chosen]
+            for field in ("y", "weights", "groups", "times")
+        }
+        return replace(self, X=X, **arrays)
+
+    def encode_like(self, source: Any) -> Any:
+        """New data in the form of `X`; see `headstart.data.schema.Schema.apply`."""
+        return self.schema.apply(source)
+
+    def describe(self) -> str:
+        """A short report for people."""
+        from headstart.data.report import describe
+
+        return describe(self)
+
+    def __repr__(self) -> str:
+        return f"Dataset {self.name!r}: {self.task or 'no target'}, {self.n_rows} rows × {self.n_features} columns"
+
+
+def _read(source: Any, target: Any) -> pd.DataFrame:
+    """The table; where its first row was taken for data and has the target's name, that row is the header."""
+    frame = read_table(source)
+    from_file = isinstance(source, str | PathLike) and frame.columns[0] == "x0"
+    if from_file and isinstance(target, str) and target in [str(cell) for cell in frame.iloc[0]]:
+        return read_table(source, dialect={"header": True})
+    return frame
+
+
+def _concerns(target: Target, features: Features) -> list[str]:
+    """What a user should hear of, not only find in the notes."""
+    concerns = [note for note in target.notes if note.endswith("were left out")]
+    if target.classes is not None:
+        counts = np.bincount(target.values, minlength=len(target.classes))
+        single = [str(label) for label, count in zip(target.classes, counts, strict=True) if count == 1]
+        if single:
+            shown = ", ".join(single[:3]) + (f" and {len(single) - 3} more" if len(single) > 3 else "")
+            concerns.append(f"classes with a single row are trained on but never validated: {shown}")
+    if features.schema.n_sparse is None:
+        n_classes = None if target.classes is None else len(target.classes)
+        for name in likely_leaks(features.X, features.schema.kinds, target.values, n_classes):
+            concerns.append(
+                f"column {name!r} stands one to one for the target; leave it out unless it is known beforehand"
+            )
+    return concerns
+
+
+__all__ = ["MINIMUM_ROWS", "Dataset", "default_metric"]

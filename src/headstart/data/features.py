@@ -1,0 +1,134 @@
+"""The features of a training table: kinds inferred, columns converted, all of it noted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+from scipy import sparse
+
+from headstart.data.columns import ColumnSpec, Kind, infer_columns
+from headstart.data.convert import Converted, convert, finite_or_missing
+from headstart.data.errors import TableError
+from headstart.data.schema import Schema
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features made ready.
+
+    Parameters
+    ----------
+    X
+        A DataFrame or a CSR matrix.
+    schema
+        Its columns.
+    notes
+        What was inferred.
+    concerns
+        What a user should be warned of.
+    """
+
+    X: Any
+    schema: Schema
+    notes: tuple[str, ...]
+    concerns: tuple[str, ...]
+
+
+def read_features(frame: pd.DataFrame, kinds: Mapping[str, Kind | str] | None, others: tuple[str, ...]) -> Features:
+    """Features from a raw table.
+
+    Parameters
+    ----------
+    frame
+        The raw features, without target and other roles.
+    kinds
+        Kinds that were declared.
+    others
+        Columns of the table that are no features.
+    """
+    names = [str(c) for c in frame.columns]
+    if not names:
+        raise TableError("a table must have at least one feature beside the target, found none")
+    if all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
+        accessor: Any = frame.sparse
+        return read_sparse(sparse.csr_matrix(accessor.to_coo()), kinds)
+    frame = frame.reset_index(drop=True)
+    if frame.isna().all(axis=None):
+        raise TableError(f"features must have values, all {len(names)} columns are missing in all {len(frame)} rows")
+    specs, notes = infer_columns(frame, kinds)
+    specs, usable_notes = _with_something_to_learn_from(frame, specs, set(kinds or ()))
+    converted = {name: convert(frame[name], spec, name) for name, spec in specs.items()}
+    X = pd.DataFrame({name: c.values for name, c in converted.items()}, index=pd.RangeIndex(len(frame)))
+    made_up = all(n.startswith("x") and n[1:].isdigit() for n in names)
+    notes = [*notes, *usable_notes, *_notes(frame, specs, converted, set(kinds or ()))]
+    return Features(X, Schema(specs, others, by_position=made_up), tuple(notes), tuple(_infinities(converted)))
+
+
+def read_sparse(matrix: Any, kinds: Mapping[str, Kind | str] | None) -> Features:
+    """Features from a SciPy sparse matrix; they are all numeric."""
+    if kinds:
+        raise TableError("kinds cannot be declared for a sparse matrix: its columns are all numeric")
+    if matrix.dtype.kind not in "biuf":
+        raise TableError(f"a sparse matrix must hold real numbers, found {matrix.dtype}")
+    if matrix.shape[1] == 0:
+        raise TableError("a matrix must have at least one column, found none")
+    data, infinite = finite_or_missing(matrix.data)
+    X = sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    concerns = (f"{infinite} infinities in a sparse matrix count as missing",) if infinite else ()
+    return Features(X, Schema({}, by_position=True, n_sparse=matrix.shape[1]), (), concerns)
+
+
+def _with_something_to_learn_from(
+    frame: pd.DataFrame, specs: dict[str, ColumnSpec], declared: set[str]
+) -> tuple[dict[str, ColumnSpec], list[str]]:
+    """Where nothing but ids is left, they are features after all; where nothing varies, an error."""
+    if any(spec.kind not in (Kind.ID, Kind.CONSTANT) for spec in specs.values()):
+        return specs, []
+    ids = [name for name, spec in specs.items() if spec.kind is Kind.ID and name not in declared]
+    if not ids:
+        raise TableError(
+            f"features must vary, all {len(specs)} columns are constants or ids; add columns, or declare their kinds"
+        )
+    kinds = {name: Kind.NUMERIC if frame[name].dtype.kind in "iuf" else Kind.CATEGORICAL for name in ids}
+    changed = specs | {name: replace(specs[name], kind=kind) for name, kind in kinds.items()}
+    return changed, ["every column looked like an id or a constant, so ids were kept as features"]
+
+
+def _notes(
+    frame: pd.DataFrame, specs: Mapping[str, ColumnSpec], converted: Mapping[str, Converted], declared: set[str]
+) -> list[str]:
+    notes = []
+    ids = [n for n, s in specs.items() if s.kind is Kind.ID and n not in declared]
+    if ids:
+        notes.append(f"like an id, and not learned from unless their kind is declared: {_listed(ids)}")
+    constants = [n for n, s in specs.items() if s.kind is Kind.CONSTANT and n not in declared]
+    if constants:
+        notes.append(f"with one value or none, and not learned from: {_listed(constants)}")
+    as_text = [n for n, s in specs.items() if s.kind is Kind.NUMERIC and s.format and frame[n].dtype.kind not in "biuf"]
+    if as_text:
+        notes.append(f"numbers that are stored as text: {_listed(as_text)}")
+    for name, column in converted.items():
+        if column.unread:
+            shown = ", ".join(repr(v[:30]) for v in column.unread[:3])
+            notes.append(
+                f"{len(column.unread)} different values of {name!r} are no numbers and count as missing: {shown}"
+            )
+    return notes
+
+
+def _infinities(converted: Mapping[str, Converted]) -> list[str]:
+    found = {name: c.infinite for name, c in converted.items() if c.infinite}
+    if not found:
+        return []
+    return [f"{sum(found.values())} infinities count as missing, in {_listed(list(found))}"]
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:5]))
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+__all__ = ["Features", "read_features", "read_sparse"]

@@ -1,0 +1,136 @@
+"""``admm_small``: the space in which ADMM was compared with auto-sklearn and TPOT.
+
+Source: S. Liu, P. Ram, D. Vijaykeerthy, D. Bouneffouf, G. Bramble, H. Samulowitz, D. Wang, A. Conn, A. Gray, *An ADMM
+based framework for AutoML pipeline configuration* (AAAI 2020), table A3: 6 scalers × 3 transformers × 6 estimators, in
+a fixed order. The table gives numbers of hyper-parameters ("2c, 2d": continuous, discrete); which ones and their ranges
+are auto-sklearn's, as the paper says, as far as a number allows. The first of each stage makes the pipeline that ADMM
+tries first: naive Bayes.
+
+Where the table and a current scikit-learn (1.9), or this space, differ:
+
+==============================  ====================================================================================
+table                           here
+==============================  ====================================================================================
+gradient boosting 3c, 6d        3c, 5d: ``criterion`` is deprecated; the loss is a constant
+polynomial features 1c, 2d      1 integer (the degree), 2 switches
+column of numbers               printed one row off for the scalers; read as 2d for quantiles, 2c + 2d for the robust
+                                scaler, none for the others
+forests: ``max_features``       an exponent of the number of columns, as in auto-sklearn
+sizes                           clipped to the rows and columns of a table instead of failing
+==============================  ====================================================================================
+"""
+
+from __future__ import annotations
+
+from headstart.space.catalog._parts import OURS, flag, one_hot, strategy_imputation, tree_params
+from headstart.space.parameters import Categorical, Float, Integer
+from headstart.space.space import PipelineSpace
+from headstart.space.stages import Algorithm, Stage
+
+
+def space() -> PipelineSpace:
+    """The space; see the module's text."""
+    return PipelineSpace(
+        "admm_small",
+        [
+            *preparation(),
+            Stage("scaler", scalers()),
+            Stage("transformer", [Algorithm("none"), pca(), polynomial()]),
+            Stage("estimator", estimators()),
+        ],
+    )
+
+
+def preparation() -> list[Stage]:
+    """Missing values and categories, always handled."""
+    return [
+        strategy_imputation("imputer", ("mean", "median", "most_frequent")),
+        Stage("encoder", [one_hot()], columns="categorical"),
+    ]
+
+
+def scalers() -> list[Algorithm]:
+    return [
+        Algorithm("none"),
+        Algorithm("normalizer", "sklearn.preprocessing:Normalizer"),
+        Algorithm(
+            "quantile_transformer",
+            f"{OURS}.reducers:QuantileTransformer",
+            [
+                Integer("n_quantiles", 10, 2000, default=1000),
+                Categorical("output_distribution", ("uniform", "normal")),
+            ],
+        ),
+        Algorithm("minmax_scaler", "sklearn.preprocessing:MinMaxScaler"),
+        Algorithm("standard_scaler", "sklearn.preprocessing:StandardScaler"),
+        Algorithm(
+            "robust_scaler",
+            f"{OURS}.reducers:RobustScaler",
+            [
+                Float("q_min", 0.001, 0.3, default=0.25),
+                Float("q_max", 0.7, 0.999, default=0.75),
+                flag("with_centering", True),
+                flag("with_scaling", True),
+            ],
+        ),
+    ]
+
+
+def pca() -> Algorithm:
+    return Algorithm(
+        "pca", f"{OURS}.reducers:PCA", [Float("keep_variance", 0.5, 0.9999, default=0.9999), flag("whiten")]
+    )
+
+
+def polynomial() -> Algorithm:
+    return Algorithm(
+        "polynomial_features",
+        f"{OURS}.reducers:PolynomialFeatures",
+        [Integer("degree", 2, 3, default=2), flag("interaction_only"), flag("include_bias", True)],
+    )
+
+
+def _forest(name: str, kind: str, bootstrap: bool) -> Algorithm:
+    return Algorithm(
+        name,
+        f"{OURS}.trees:SizedForest",
+        [
+            Float("max_features", 0.0, 1.0, default=0.5),
+            Integer("n_estimators", 50, 500, default=100),
+            Categorical("criterion", ("gini", "entropy")),
+            *tree_params(),
+            flag("bootstrap", bootstrap),
+        ],
+        {"kind": kind, "rule": "power"},
+    )
+
+
+def estimators() -> list[Algorithm]:
+    return [
+        Algorithm("gaussian_nb", "sklearn.naive_bayes:GaussianNB"),
+        Algorithm("qda", f"{OURS}.generative:QDA", [Float("reg_param", 0.0, 1.0, default=0.0)]),
+        Algorithm(
+            "gradient_boosting",
+            "sklearn.ensemble:GradientBoostingClassifier",
+            [
+                Float("learning_rate", 0.01, 1.0, log=True, default=0.1),
+                Float("subsample", 0.01, 1.0, default=1.0),
+                Float("max_features", 0.1, 1.0, default=1.0),
+                Integer("n_estimators", 50, 500, default=100),
+                Integer("max_depth", 1, 10, default=3),
+                *tree_params(),
+                Categorical("max_leaf_nodes", (None, 8, 16, 32, 64)),
+            ],
+        ),
+        Algorithm(
+            "k_neighbors",
+            f"{OURS}.neighbours:KNeighborsClassifier",
+            [
+                Integer("n_neighbors", 1, 100, log=True, default=5),
+                Categorical("weights", ("uniform", "distance")),
+                Categorical("p", (2, 1)),
+            ],
+        ),
+        _forest("random_forest", "random", True),
+        _forest("extra_trees", "extra", False),
+    ]

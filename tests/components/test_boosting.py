@@ -1,0 +1,149 @@
+"""Boosters: one protocol over four libraries."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from headstart.components import boosting
+
+LIBRARIES = {"LightGBM": "lightgbm", "CatBoost": "catboost", "XGBoost": "xgboost", "HistGradientBoosting": "sklearn"}
+CLASSIFIERS = [f"{name}Classifier" for name in LIBRARIES]
+REGRESSORS = [f"{name}Regressor" for name in LIBRARIES]
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def make(name, **settings):
+    pytest.importorskip(next(package for start, package in LIBRARIES.items() if name.startswith(start)))
+    return getattr(boosting, name)(**{"n_estimators": 60, "random_state": 0, **settings})
+
+
+def table(rows=240, seed=0):
+    """A table whose columns have names that some libraries refuse, with missing values, and a signal of a category."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a [<,": rng.standard_normal(rows), 'b"': rng.standard_normal(rows)})
+    colour = rng.choice(["red", "green", "blue"], rows)
+    X["c{}:"] = pd.Categorical(np.where(rng.random(rows) < 0.1, None, colour))
+    X.loc[rng.random(rows) < 0.2, 'b"'] = np.nan
+    return X, X.iloc[:, 0].to_numpy() + 2.0 * (colour == "red")
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("labels", [[0, 1], [0, 2], [0, 2, 5], ["no", "yes"]])
+def test_a_classifier_learns_and_keeps_its_labels(name, labels):
+    X, signal = table()
+    y = np.array(labels)[np.digitize(signal, [0.5, 1.5][: len(labels) - 1])]
+    model = make(name).fit(X[:160], y[:160])
+    assert model.classes_.tolist() == sorted(set(labels))
+    proba = model.predict_proba(X[160:])
+    assert proba.shape == (80, len(labels))
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
+    predicted = model.predict(X[160:])
+    assert predicted.tolist() == model.classes_[proba.argmax(axis=1)].tolist()
+    assert np.mean(predicted == y[160:]) > 0.75
+    assert model.best_iteration_ == 60
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_regressor_learns(name):
+    X, signal = table()
+    y = 1000 + 10 * signal
+    predicted = make(name).fit(X[:160], y[:160]).predict(X[160:])
+    assert predicted.shape == (80,)
+    assert np.mean((predicted - y[160:]) ** 2) < 0.3 * y[160:].var()
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_early_stopping_finds_the_rounds_that_a_refit_uses(name):
+    X, signal = table(400)
+    rng = np.random.default_rng(1)
+    noisy = signal + rng.standard_normal(400)
+    y = (noisy > 0.5).astype(int) if name in CLASSIFIERS else noisy
+    settings = {"n_estimators": 400, "learning_rate": 0.3, "early_stopping_rounds": 10}
+    if name.startswith("CatBoost"):  # its noise, and how it counts categories, depend on the number of rounds
+        X = X.iloc[:, :2]
+        settings |= {"random_strength": 0.0, "bagging_temperature": 0.0}
+    model = make(name, **settings)
+    model.fit(X[:250], y[:250], eval_set=(X[250:], y[250:]))
+    assert 1 <= model.best_iteration_ < 390
+    again = clone(model).set_params(n_estimators=model.best_iteration_).fit(X[:250], y[:250])
+    predict = "predict_proba" if name in CLASSIFIERS else "predict"
+    np.testing.assert_allclose(getattr(again, predict)(X), getattr(model, predict)(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_validation_rows_of_unknown_classes_are_left_out(name):
+    X, signal = table()
+    y = np.digitize(signal, [0.5, 1.5])
+    known = y[:160] != 1
+    model = make(name, early_stopping_rounds=5).fit(X[:160][known], y[:160][known], eval_set=(X[160:], y[160:]))
+    assert model.classes_.tolist() == [0, 2]
+    only = y[160:] == 1
+    model.fit(X[:160][known], y[:160][known], eval_set=(X[160:][only], y[160:][only], np.ones(only.sum())))
+    assert model.best_iteration_ == 60
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_unseen_categories_count_as_missing(name):
+    X, signal = table()
+    y = (signal > 0.5).astype(int)
+    model = make(name).fit(X, y)
+    unseen, missing = X.copy(), X.copy()
+    unseen["c{}:"] = pd.Categorical(["violet"] * len(X))
+    missing["c{}:"] = pd.Categorical([None] * len(X), categories=["red", "green", "blue"])
+    np.testing.assert_array_equal(model.predict(unseen), model.predict(missing))
+    reordered = X.copy()
+    reordered["c{}:"] = X["c{}:"].cat.set_categories(["red", "violet", "blue", "green"])
+    np.testing.assert_array_equal(model.predict(reordered), model.predict(X))
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_matrices_copies_and_weights(name):
+    X, signal = table()
+    matrix = X.iloc[:, :2].to_numpy()
+    y = (signal > 0.5).astype(int)
+    weight = np.where(y == 1, 5.0, 1.0)
+    plain = make(name).fit(matrix, y)
+    weighted = clone(plain).fit(matrix, y, sample_weight=weight)
+    again = pickle.loads(pickle.dumps(plain))
+    np.testing.assert_array_equal(again.predict(matrix), plain.predict(matrix))
+    assert weighted.predict(matrix).mean() > plain.predict(matrix).mean()
+    validated = clone(plain).fit(matrix, y, sample_weight=weight, eval_set=(matrix, y))
+    assert validated.best_iteration_ >= 1
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_balanced_classes(name):
+    X, signal = table()
+    y = (signal > 2.0).astype(int)
+    plain = make(name).fit(X, y).predict_proba(X)[:, 1].mean()
+    assert make(name, class_weight="balanced").fit(X, y).predict_proba(X)[:, 1].mean() > plain
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_nothing_to_learn_is_no_error(name):
+    X, signal = table(60)
+    constant_target = make(name).fit(X, np.full(60, 3))
+    assert (constant_target.predict(X) == 3).all()
+    y = (signal > 0.5).astype(int)
+    constant_table = make(name).fit(np.zeros((60, 2)), y)
+    assert len(np.unique(constant_table.predict(np.zeros((5, 2))))) == 1
+    if name in CLASSIFIERS:
+        np.testing.assert_allclose(constant_table.predict_proba(np.zeros((1, 2)))[0, 1], y.mean())
+        assert constant_target.predict_proba(X).shape == (60, 1)
+
+
+def test_more_categories_than_scikit_learn_takes():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"id": pd.Categorical(rng.permutation(np.arange(600) % 300).astype(str))})
+    model = make("HistGradientBoostingRegressor", n_estimators=5).fit(X, rng.standard_normal(600))
+    assert np.isfinite(model.predict(X)).all()

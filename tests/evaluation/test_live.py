@@ -1,0 +1,248 @@
+"""Real pipelines on real tables: outcomes, predictions, metrics, constraints, fidelities."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+
+from headstart.data import Dataset, DataWarning, make_splits
+from headstart.errors import InvalidInput, UnknownName
+from headstart.evaluation.live import LiveObjective
+from headstart.evaluation.sandbox import Sandbox
+from headstart.evaluation.scoring import Metric
+from headstart.space import Algorithm, Float, Integer, Pipeline, PipelineSpace, Stage
+from headstart.testing import ObjectiveContract
+from headstart.trials import Fidelity, Limits, Status
+
+CLASSIFIERS = PipelineSpace(
+    "classifiers",
+    [
+        Stage("scaler", [Algorithm("none"), Algorithm("standard", "sklearn.preprocessing:StandardScaler")]),
+        Stage(
+            "estimator",
+            [
+                Algorithm("logistic", "sklearn.linear_model:LogisticRegression", [Float("C", 0.01, 10)]),
+                Algorithm("tree", "sklearn.tree:DecisionTreeClassifier", [Integer("max_depth", 1, 20)]),
+                Algorithm("broken", "sklearn.linear_model:NoSuchClassifier"),
+                Algorithm("naive_bayes", "sklearn.naive_bayes:GaussianNB"),
+            ],
+        ),
+        Stage(
+            "balancing",
+            [Algorithm("none"), Algorithm("balanced", fixed={"class_weight": "balanced"})],
+            kind="fit_option",
+        ),
+    ],
+)
+REGRESSORS = PipelineSpace("regressors", [Stage("estimator", [Algorithm("ridge", "sklearn.linear_model:Ridge")])])
+LOGISTIC = Pipeline(["standard", "logistic", "none"], [{}, {"C": 1.0}, {}])
+TREE = Pipeline(["none", "tree", "none"], [{}, {"max_depth": 3}, {}])
+NO_LIMIT = Limits()
+
+
+def table(loader):
+    found = loader(as_frame=True)
+    return found.frame
+
+
+def binary():
+    return Dataset.from_table(table(load_breast_cancer), "target", task="binary", name="breast_cancer")
+
+
+def objective(dataset=None, space=CLASSIFIERS, folds=3, **options):
+    dataset = dataset if dataset is not None else binary()
+    return LiveObjective(space, dataset, make_splits(dataset, folds=folds, repeats=1), **options)
+
+
+class TestContract(ObjectiveContract):
+    def make(self):
+        return objective()
+
+    def pipelines(self):
+        broken = Pipeline(["none", "broken", "none"])
+        return [LOGISTIC, TREE, broken, Pipeline(["none", "naive_bayes", "balanced"])]
+
+
+class TestOutcome:
+    def test_the_loss_is_that_of_scikit_learn(self):
+        made = objective(metric="roc_auc")
+        outcome = made(LOGISTIC, NO_LIMIT, 0)
+        data, losses = made.dataset, []
+        for train, valid in made.splits:
+            model = CLASSIFIERS.build(LOGISTIC, 0)
+            model.fit(data.X.iloc[train], data.y[train])
+            losses.append(1 - roc_auc_score(data.y[valid], model.predict_proba(data.X.iloc[valid])[:, 1]))
+        np.testing.assert_allclose(outcome.fold_losses, losses, rtol=1e-9)
+        np.testing.assert_allclose(outcome.loss, np.mean(losses), rtol=1e-9)
+
+    def test_every_row_has_a_prediction_of_a_model_that_had_not_seen_it(self):
+        made = objective(metric="neg_log_loss")
+        predictions = made(LOGISTIC, NO_LIMIT, 0).artefacts["predictions"]
+        assert predictions.shape == (made.dataset.n_rows, 2)
+        np.testing.assert_allclose(predictions.sum(axis=1), 1)
+        assert log_loss(made.dataset.y, predictions) < 0.15
+
+    def test_rows_outside_of_a_hold_out_have_none(self):
+        data = binary()
+        made = LiveObjective(CLASSIFIERS, data, make_splits(data, holdout=0.25))
+        predictions = made(LOGISTIC, NO_LIMIT, 0).artefacts["predictions"]
+        assert 0.2 < np.isfinite(predictions[:, 0]).mean() < 0.3
+
+    def test_regression(self):
+        data = Dataset.from_table(table(load_diabetes), "target")
+        outcome = objective(data, REGRESSORS)(Pipeline(["ridge"]), NO_LIMIT, 0)
+        assert outcome.artefacts["predictions"].shape == (data.n_rows,)
+        assert 50 < outcome.loss < 65
+
+    def test_several_classes_with_missing_values_and_categories(self):
+        frame = table(load_iris)
+        frame["petal length (cm)"] = frame["petal length (cm)"].mask(np.arange(150) % 7 == 0)
+        frame["colour"] = pd.Series(["red", "green", None] * 50, dtype="object")
+        made = objective(Dataset.from_table(frame, "target", task="multiclass"), metric="accuracy")
+        for pipeline in (LOGISTIC, TREE):
+            outcome = made(pipeline, NO_LIMIT, 0)
+            assert outcome.ok, outcome.error
+            assert outcome.loss < 0.1
+
+    def test_sparse_tables(self):
+        rng = np.random.default_rng(0)
+        X = sparse.random(120, 600, 0.05, format="csr", random_state=0)
+        y = (X[:, :50].sum(axis=1).A1 if hasattr(X, "A1") else np.asarray(X[:, :50].sum(axis=1)).ravel()) > 1.2
+        outcome = objective(Dataset.from_arrays(X, y.astype(int) ^ (rng.random(120) < 0.05)))(LOGISTIC, NO_LIMIT, 0)
+        assert outcome.ok, outcome.error
+
+    def test_a_fold_without_a_class_still_predicts_all_columns(self):
+        X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) ** 2})
+        y = np.array([0] * 20 + [1] * 19 + [2])
+        with pytest.warns(DataWarning, match="single row"):
+            data = Dataset.from_arrays(X, y, task="multiclass")
+        splits = make_splits(data, splitter=[(np.arange(0, 39, 2), np.arange(1, 39, 2))])
+        outcome = LiveObjective(CLASSIFIERS, data, splits, metric="accuracy")(TREE, NO_LIMIT, 0)
+        assert outcome.artefacts["predictions"].shape == (40, 3)
+
+    def test_a_pipeline_that_cannot_be_built_is_invalid(self):
+        outcome = objective()(Pipeline(["none", "broken", "none"]), NO_LIMIT, 0)
+        assert outcome.status is Status.INVALID
+        assert "NoSuchClassifier" in outcome.error
+
+    def test_models_are_kept_on_request(self):
+        outcome = objective(keep_models=True)(LOGISTIC, NO_LIMIT, 0)
+        models = outcome.artefacts["models"]
+        assert len(models) == 3
+        assert isinstance(models[0][-1], LogisticRegression)
+        assert "models" not in objective()(LOGISTIC, NO_LIMIT, 0).artefacts
+
+    def test_weights_change_the_fit(self):
+        frame = table(load_breast_cancer)
+        plain = objective()(LOGISTIC, NO_LIMIT, 0)
+        weights = np.where(frame["target"] == 0, 50.0, 0.1)
+        data = Dataset.from_table(frame, "target", task="binary", weights=weights)
+        weighted = objective(data)(LOGISTIC, NO_LIMIT, 0)
+        shift = weighted.artefacts["predictions"][:, 0].mean() - plain.artefacts["predictions"][:, 0].mean()
+        assert shift > 0.01
+
+    def test_balancing_works_with_and_without_the_option(self):
+        for estimator, params in (("logistic", {"C": 1.0}), ("naive_bayes", {})):
+            made = objective()
+            plain = made(Pipeline(["standard", estimator, "none"], [{}, params, {}]), NO_LIMIT, 0)
+            balanced = made(Pipeline(["standard", estimator, "balanced"], [{}, params, {}]), NO_LIMIT, 0)
+            assert plain.loss != balanced.loss
+
+    def test_it_works_in_the_sandbox(self):
+        made = objective(keep_models=True)
+        with Sandbox(made) as sandbox:
+            outcome = sandbox(LOGISTIC, Limits(seconds=60), 0)
+        assert outcome.loss == made(LOGISTIC, NO_LIMIT, 0).loss
+
+
+class TestFidelity:
+    def test_fewer_folds_and_rows(self):
+        made = objective()
+        assert len(made(TREE, NO_LIMIT, 0, Fidelity(folds=1)).fold_losses) == 1
+        part = made(TREE, NO_LIMIT, 0, Fidelity(rows=0.1))
+        assert len(part.fold_losses) == 3
+        assert part.loss != made(TREE, NO_LIMIT, 0).loss
+
+
+class TestConstraints:
+    def test_are_measured(self):
+        names = ["latency", "size", "training_seconds", "false_positive_rate", "false_negative_rate"]
+        values = objective(constraints=names)(LOGISTIC, NO_LIMIT, 0).constraints
+        assert set(values) == set(names)
+        assert 0 < values["latency"] < 1
+        assert values["size"] > 500
+        assert 0 <= values["false_positive_rate"] < 0.2
+
+    def test_error_rates_agree_with_their_definition(self):
+        made = objective(constraints=["false_positive_rate", "false_negative_rate"])
+        outcome = made(TREE, NO_LIMIT, 0)
+        labels, y = outcome.artefacts["predictions"].argmax(axis=1), made.dataset.y
+        rates = [np.mean([((labels[v] == 1) & (y[v] == 0)).sum() / (y[v] == 0).sum() for _, v in made.splits])]
+        rates += [np.mean([((labels[v] == 0) & (y[v] == 1)).sum() / (y[v] == 1).sum() for _, v in made.splits])]
+        found = [outcome.constraints[n] for n in ("false_positive_rate", "false_negative_rate")]
+        np.testing.assert_allclose(found, rates)
+
+    def test_disparity_between_groups(self):
+        frame = table(load_breast_cancer)
+        frame["group"] = np.where(frame["mean radius"] > 14, "large", "small")
+        made = objective(Dataset.from_table(frame, "target", task="binary"), constraints=["disparity:group"])
+        assert made(LOGISTIC, NO_LIMIT, 0).constraints["disparity:group"] > 0.5
+
+    def test_a_function_of_the_user(self):
+        made = objective(constraints={"rows": lambda model, X, y, predictions: len(X)})
+        assert made(LOGISTIC, NO_LIMIT, 0).constraints["rows"] == pytest.approx(569 / 3)
+
+    @pytest.mark.parametrize(
+        ("names", "error", "message"),
+        [
+            (["latencie"], UnknownName, "did you mean 'latency'"),
+            (["disparity:sex"], InvalidInput, "needs a column"),
+        ],
+    )
+    def test_mistakes(self, names, error, message):
+        with pytest.raises(error, match=message):
+            objective(constraints=names)
+
+    def test_rates_need_two_classes(self):
+        data = Dataset.from_table(table(load_iris), "target", task="multiclass")
+        with pytest.raises(InvalidInput, match="needs two classes"):
+            objective(data, constraints=["false_positive_rate"])
+
+
+class TestMetric:
+    @pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1", "neg_log_loss", "roc_auc", "precision"])
+    @pytest.mark.parametrize("task", ["binary", "multiclass"])
+    def test_losses_are_better_for_better_predictions(self, name, task):
+        metric = Metric(name, task)
+        k = 2 if task == "binary" else 3
+        truth = np.arange(30) % k
+        good, bad = np.full((30, k), 0.1), np.full((30, k), 0.3)
+        good[np.arange(30), truth] = 1.0
+        bad[np.arange(30), (truth + 1) % k] = 1.0
+        good, bad = (p / p.sum(axis=1, keepdims=True) for p in (good, bad))
+        assert 0 <= metric.loss(truth, good) < metric.loss(truth, bad)
+        assert metric.to_score(metric.loss(truth, bad)) == pytest.approx(metric.score(truth, bad))
+
+    def test_a_callable(self):
+        def negative_bias(estimator, X, y):
+            return -abs(float((estimator.predict(X) - y).mean()))
+
+        metric = Metric(negative_bias, "regression")
+        assert metric.name == "negative_bias"
+        assert metric.loss(np.zeros(5), np.full(5, 0.25)) == 0.25
+
+    @pytest.mark.parametrize(
+        ("name", "task", "error"),
+        [
+            ("acuracy", "binary", UnknownName),
+            ("neg_root_mean_squared_error", "binary", InvalidInput),
+            ("roc_auc", "regression", InvalidInput),
+            ("average_precision", "regression", InvalidInput),
+        ],
+    )
+    def test_a_metric_that_does_not_fit_is_refused(self, name, task, error):
+        with pytest.raises(error, match="metric"):
+            Metric(name, task)
