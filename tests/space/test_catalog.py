@@ -233,7 +233,8 @@ def test_admm_has_the_printed_numbers():
 
 def test_auto_sklearn_has_the_components_of_table_a1():
     space = catalog.load("auto_sklearn")
-    assert [len(s.algorithms) for s in space.stages] == [2, 3, 6, 2, 13, 16]
+    missing = importlib.util.find_spec("xgboost") is None  # it is left out then
+    assert [len(s.algorithms) for s in space.stages] == [2, 3, 6, 2, 13, 16 - missing]
 
 
 def test_an_algorithm_whose_package_is_missing_is_left_out(monkeypatch):

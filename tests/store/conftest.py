@@ -65,8 +65,7 @@ def make_place(kind, directory, request):
         return Place(kind, directory / "store", directory)
     if kind == "sqlite":
         return Place(kind, f"sqlite:///{directory / 'store.db'}", directory)
-    import psycopg
-
+    psycopg = pytest.importorskip("psycopg")
     server = request.getfixturevalue("postgresql_server")
     schema = f"test_{next(_names)}"
     with psycopg.connect(server, autocommit=True) as connection:
