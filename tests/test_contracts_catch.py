@@ -103,7 +103,7 @@ def failures(contract, make, tmp_path):
     options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "-c", "/dev/null", "--import-mode=importlib"]
     options += [
         "-k",
-        "deterministic or suggesting or parallel or disturb or forget or given or targets or failure_is",
+        "deterministic or suggesting or rebuilt or parallel or disturb or forget or given or targets or failure_is",
     ]  # for speed
     assert pytest.main([*options, str(tmp_path)], [Catch()]) in (0, 1)
     return caught
