@@ -30,6 +30,7 @@ CLASSIFIERS = [
     generative.LDA(),
     generative.LDA(shrinkage="manual", n_components=250),
     generative.QDA(),
+    generative.GaussianNB(),
     generative.MultinomialNB(),
     neighbours.KNeighborsClassifier(n_neighbors=1000),
     neural.MLPClassifier(max_iter=10, early_stopping=True),
@@ -146,6 +147,11 @@ def test_qda_takes_fewer_rows_than_columns():
     X = np.random.default_rng(0).standard_normal((12, 30))
     y = np.arange(12) % 3
     check_probabilities(generative.QDA().fit(X, y), X, y)
+
+
+def test_naive_bayes_knows_the_shares_where_it_knows_nothing_else():
+    X, y = np.zeros((20, 2)), np.arange(20) % 4 == 0
+    np.testing.assert_allclose(generative.GaussianNB().fit(X, y).predict_proba(X[:1]), [[0.75, 0.25]])
 
 
 def test_liblinear_fits_several_classes_one_against_the_rest():

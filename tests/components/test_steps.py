@@ -20,6 +20,7 @@ TABLES = {
     "one column": rng.standard_normal((30, 1)),
     "constant": np.ones((20, 3)),
     "two rows": rng.standard_normal((2, 3)),
+    "scales": TALL * np.array([1e-3, 1.0, 1e3, 1e6]),
     "dependent columns": np.hstack([TALL, TALL[:, :2], np.zeros((50, 1))]),
 }
 REDUCERS = [
@@ -28,6 +29,7 @@ REDUCERS = [
     reducers.SharePCA(share=0.25),
     reducers.KernelPCA(n_components=500),
     reducers.KernelPCA(kernel="sigmoid", coef0=-1.0),
+    reducers.KernelPCA(kernel="poly", coef0=-1.0),
     reducers.KernelPCA(kernel="cosine"),
     reducers.Nystroem(n_components=500),
     reducers.Nystroem(kernel="poly", degree=2),
@@ -35,6 +37,7 @@ REDUCERS = [
     reducers.KitchenSinks(n_components=30),
     reducers.FastICA(n_components=50),
     reducers.FastICA(whiten=False),
+    reducers.FastICA(whiten=False, algorithm="deflation", fun="exp"),
     reducers.FactorAnalysis(n_components=50),
     reducers.TruncatedSVD(n_components=50),
     reducers.RandomProjection(n_components=50),

@@ -263,6 +263,7 @@ class _CatBoost(_Booster):
     bagging_temperature: float = 1.0
     rsm: float = 1.0
     one_hot_max_size: int = 2
+    border_count: int = 254
     early_stopping_rounds: int = 50
     class_weight: Any = None
     random_state: Any = None

@@ -14,14 +14,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 
 class _Delegate(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    def _learn(self, X: Any, y: Any) -> Any:
+        y = np.asarray(y)
+        self.n_features_in_ = X.shape[1]
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.shares_ = counts / counts.sum()
+        return y
+
     def predict(self, X: Any) -> Any:
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities, their columns in the order of `classes_`."""
         proba = self.model_.predict_proba(self._clean(X))
-        # Far from all classes every density is 0: nothing is known there.
-        return np.where(np.isfinite(proba), proba, 1 / len(self.classes_))
+        # Far from all classes every density is 0, and columns may be constant: then nothing more is known.
+        return np.where(np.isfinite(proba).all(axis=1, keepdims=True), proba, self.shares_)
 
     def _clean(self, X: Any) -> Any:
         return X
@@ -40,9 +47,7 @@ class LDA(_Delegate):
     tol: float = 1e-4
 
     def fit(self, X: Any, y: Any) -> Self:
-        y = np.asarray(y)
-        self.n_features_in_ = X.shape[1]
-        self.classes_ = np.unique(y)
+        y = self._learn(X, y)
         most = min(len(self.classes_) - 1, X.shape[1])
         model = discriminant_analysis.LinearDiscriminantAnalysis(
             solver="svd" if self.shrinkage is None else "lsqr",
@@ -99,6 +104,23 @@ class QDA(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)
+class GaussianNB(_Delegate):
+    """Gaussian naive Bayes; where all densities vanish, the shares of the classes."""
+
+    var_smoothing: float = 1e-9
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        y = self._learn(X, y)
+        with np.errstate(all="ignore"):
+            self.model_ = naive_bayes.GaussianNB(var_smoothing=self.var_smoothing).fit(X, y, sample_weight)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return super().predict_proba(X)
+
+
+@dataclass(eq=False, repr=False)
 class MultinomialNB(_Delegate):
     """Multinomial naive Bayes on columns shifted to start at 0; it knows counts only."""
 
@@ -106,12 +128,11 @@ class MultinomialNB(_Delegate):
     fit_prior: bool = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        y = self._learn(X, y)
         X = X.toarray() if issparse(X) else np.asarray(X, dtype=np.float64)
-        self.n_features_in_ = X.shape[1]
         self.low_ = X.min(axis=0)
         model = naive_bayes.MultinomialNB(alpha=self.alpha, fit_prior=self.fit_prior)
         self.model_ = model.fit(self._clean(X), y, sample_weight)
-        self.classes_ = self.model_.classes_
         return self
 
     def _clean(self, X: Any) -> Any:

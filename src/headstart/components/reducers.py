@@ -89,9 +89,9 @@ class SharePCA(_Fitted):
 class KernelPCA(_Fitted):
     """Principal components in the space of a kernel, learnt from at most `max_rows` rows: its cost is cubic in them.
 
-    `gamma` is divided by the number of columns when `relative` is set, so that one range suits all tables. The sigmoid
-    is no kernel for all of its parameters (it has negative eigenvalues, which scikit-learn refuses); its components are
-    those of its Nystroem features, which take the eigenvalues' sizes.
+    `gamma` is divided by the number of columns when `relative` is set, so that one range suits all tables. A sigmoid,
+    and a polynomial with a negative `coef0`, need not be kernels (they have negative eigenvalues, which scikit-learn
+    refuses); their components are those of their Nystroem features, which take the eigenvalues' sizes.
     """
 
     n_components: int = 100
@@ -113,9 +113,10 @@ class KernelPCA(_Fitted):
             return None
         count = min(self.n_components, rows - 1)
         gamma = self.gamma / X.shape[1] if self.relative else self.gamma
-        if self.kernel == "sigmoid":
+        if self.kernel == "sigmoid" or (self.kernel == "poly" and self.coef0 < 0):
+            degree = {"degree": self.degree} if self.kernel == "poly" else {}
             features = kernel_approximation.Nystroem(
-                "sigmoid", gamma=gamma, coef0=self.coef0, n_components=rows, random_state=self.random_state
+                self.kernel, gamma=gamma, coef0=self.coef0, n_components=rows, random_state=self.random_state, **degree
             )
             return make_pipeline(features, decomposition.PCA(count, random_state=self.random_state))
         return decomposition.KernelPCA(
@@ -174,7 +175,7 @@ class KitchenSinks(_Fitted):
 class FastICA(_Fitted):
     """Independent components; as many as the table has independent columns, at most.
 
-    Without whitening the method needs columns that are independent; where they are not, it whitens.
+    Without whitening the method needs columns that are independent and of one scale; where they are not, it whitens.
     """
 
     n_components: int = 100
@@ -184,16 +185,28 @@ class FastICA(_Fitted):
     max_iter: int = 200
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
+        X = _dense(X)
+        self.n_features_in_ = X.shape[1]
         rank = int(np.linalg.matrix_rank(X - X.mean(axis=0)))
+        self.step_ = None
         if rank == 0:
-            return None
-        whiten = self.whiten or rank < X.shape[1]
+            return self
+        if not self.whiten and rank == X.shape[1]:
+            try:
+                self.step_ = self._ica(None).fit(X, y)
+            except (ValueError, np.linalg.LinAlgError):  # it came to infinity
+                self.step_ = None
+        if self.step_ is None or not np.isfinite(self.step_.components_).all():
+            self.step_ = self._ica(min(self.n_components, rank)).fit(X, y)
+        return self
+
+    def _ica(self, count: int | None) -> Any:
         return decomposition.FastICA(
-            min(self.n_components, rank) if whiten else None,
+            count,
             algorithm=self.algorithm,
             fun=self.fun,
-            whiten="unit-variance" if whiten else False,
+            whiten=False if count is None else "unit-variance",
             max_iter=self.max_iter,
             tol=1e-3,
             random_state=self.random_state,

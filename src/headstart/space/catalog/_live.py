@@ -255,14 +255,14 @@ def boosters(ending: str) -> list[Algorithm]:
             f"{boosting}:CatBoost{ending}",
             [
                 rate,
-                Integer("depth", 3, 9, default=6),
+                Integer("depth", 3, 8, default=6),
                 Float("l2_leaf_reg", 0.1, 100.0, log=True, default=3.0),
                 Float("random_strength", 0.01, 10.0, log=True, default=1.0),
                 Float("bagging_temperature", 0.0, 2.0, default=1.0),
                 Float("rsm", 0.3, 1.0, default=1.0),
                 Categorical("one_hot_max_size", (2, 5, 10, 25), ordered=True),
             ],
-            rounds,
+            {**rounds, "border_count": 128},
             2.0,
         ),
         Algorithm(

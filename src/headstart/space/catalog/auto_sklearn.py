@@ -32,8 +32,11 @@ random_trees_embedding
 kitchen_sinks default
 of ``n_components``         printed as 1.0, outside of its range; 100
 pca ``keep_variance``       the share of the variance that is kept
-polynomial                  refuses to make more than 1,500 columns
-kernel_pca                  learns from at most 1,000 rows
+polynomial                  refuses to make more than 10,000 columns
+kernel_pca                  learns from at most 1,000 rows; of sigmoids and polynomials that are no kernels, by their
+                            Nystroem features
+fast_ica ``whiten=False``   whitens where columns depend on each other or it does not converge to finite numbers
+qda                         own: scikit-learn's refuses classes with fewer rows than columns
 lda ``n_components``        kept, without effect on predictions; ``tol`` matters without shrinkage only
 sizes                       clipped to the rows and columns of a table instead of failing
 xgradient_boosting          needs the package xgboost
@@ -155,6 +158,7 @@ def _preprocessors() -> list[Algorithm]:
             "polynomial",
             f"{reducers}:PolynomialFeatures",
             [Integer("degree", 2, 3, default=2), flag("include_bias", True), flag("interaction_only")],
+            {"most": 10_000},
         ),
         Algorithm(
             "random_trees_embedding",
@@ -261,7 +265,7 @@ def _other_classifiers() -> list[Algorithm]:
     bayes: list[Parameter] = [Float("alpha", 0.01, 100.0, log=True, default=1.0), flag("fit_prior", True)]
     return [
         Algorithm("bernoulli_nb", "sklearn.naive_bayes:BernoulliNB", bayes),
-        Algorithm("gaussian_nb", "sklearn.naive_bayes:GaussianNB"),
+        Algorithm("gaussian_nb", f"{OURS}.generative:GaussianNB"),
         Algorithm(
             "k_nearest_neighbors",
             f"{OURS}.neighbours:KNeighborsClassifier",

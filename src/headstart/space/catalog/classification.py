@@ -1,8 +1,8 @@
 """``classification``: the default space for classification.
 
-Ours. Ranges are wide around what auto-sklearn (Feurer et al., 2015), FLAML (Wang et al., 2021) and AutoGluon-Tabular
-(Erickson et al., 2020) search or use. Boosters have many rounds and are stopped early on validation rows. What is
-forbidden, and why: see `headstart.space.catalog._live`.
+Ours: the ranges and weights are our choice, wide around the libraries' defaults, and have no source in a paper.
+Boosters have many rounds and are stopped early on validation rows. What is forbidden, and why: see
+`headstart.space.catalog._live`.
 
 scikit-learn 1.9 warns about parts that later versions remove; this space uses what stays: ``l1_ratio`` instead of
 ``penalty`` in logistic regression, calibrated margins instead of ``SVC(probability=True)``.
@@ -108,7 +108,7 @@ def _generative() -> list[Algorithm]:
         Algorithm("qda", f"{OURS}.generative:QDA", [Float("reg_param", 1e-4, 1.0, log=True, default=1e-2)], {}, 0.5),
         Algorithm(
             "gaussian_nb",
-            "sklearn.naive_bayes:GaussianNB",
+            f"{OURS}.generative:GaussianNB",
             [Float("var_smoothing", 1e-10, 0.1, log=True, default=1e-9)],
             {},
             0.5,

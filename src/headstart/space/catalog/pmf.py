@@ -14,9 +14,9 @@ table                        here
 ===========================  =======================================================================================
 ``max_features`` [0.5, 5]    factor of (log d + 1) for d columns, as in the auto-sklearn of that time
 decision tree ``max_depth``  ``max_depth_factor``: times the number of columns
-QDA ``reg_param`` [0, 10]    [0, 1], all that scikit-learn takes
+QDA ``reg_param`` [0, 10]    [0, 1], a share; own, since scikit-learn's refuses classes with fewer rows than columns
 LDA ``n_components``         kept, without effect on predictions
-polynomial features          refuses to make more than 1,500 columns
+polynomial features          refuses to make more than 10,000 columns
 support vector machine       probabilities by a sigmoid on held-out rows
 multinomial naive Bayes      columns are shifted to start at 0; it takes no negative numbers
 extreme gradient boosting    needs the package xgboost
@@ -44,6 +44,7 @@ def _preprocessors() -> list[Algorithm]:
             "polynomial",
             f"{OURS}.reducers:PolynomialFeatures",
             [Integer("degree", 2, 3, default=2), flag("interaction_only"), flag("include_bias", True)],
+            {"most": 10_000},
         ),
     ]
 
@@ -122,7 +123,7 @@ def _estimators() -> list[Algorithm]:
         Algorithm("qda", f"{OURS}.generative:QDA", [Float("reg_param", 0.0, 1.0, default=0.0)]),
         Algorithm("bernoulli_nb", "sklearn.naive_bayes:BernoulliNB", bayes),
         Algorithm("multinomial_nb", f"{OURS}.generative:MultinomialNB", bayes),
-        Algorithm("gaussian_nb", "sklearn.naive_bayes:GaussianNB"),
+        Algorithm("gaussian_nb", f"{OURS}.generative:GaussianNB"),
         Algorithm(
             "svm",
             f"{OURS}.svm:KernelSVM",

@@ -132,6 +132,6 @@ def _estimators() -> list[Algorithm]:
             f"{OURS}.trees:AdaBoost",
             [_grid("learning_rate", 1.0, 1.5, 2.0, 2.5, 3.0), _grid("n_estimators", 50, 100)],
         ),
-        Algorithm("gaussian_nb", "sklearn.naive_bayes:GaussianNB"),
+        Algorithm("gaussian_nb", f"{OURS}.generative:GaussianNB"),
         Algorithm("perceptron", f"{OURS}.svm:Perceptron"),
     ]
