@@ -22,6 +22,7 @@ training fold that lacks a class is no special case.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -34,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 
-class _Booster(BaseEstimator):  # type: ignore[misc]
+class _Booster(BaseEstimator, ABC):  # type: ignore[misc]
     """What all boosters share: tables become matrices of codes, labels become 0, 1, …, one thread."""
 
     n_estimators: int
@@ -92,21 +93,21 @@ class _Booster(BaseEstimator):  # type: ignore[misc]
         ours = ("n_estimators", "early_stopping_rounds", "class_weight", "random_state")
         return {name: value for name, value in self.get_params(deep=False).items() if name not in ours}
 
-    def _learn_target(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _learn_target(self, y: Any, sample_weight: Any) -> tuple[Any, Any]: ...
 
-    def _codes(self, y: Any) -> tuple[Any, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _codes(self, y: Any) -> tuple[Any, Any]: ...
 
-    def _prior(self, target: Any, weight: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _prior(self, target: Any, weight: Any) -> Any: ...
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any: ...
 
+    @abstractmethod
     def _raw(self, X: Any) -> Any:
         """Regression: predictions (n,). Two classes: of the second one (n,), or of both (n, 2). More: (n, k)."""
-        raise NotImplementedError
 
     @property
     def _n_classes(self) -> int:

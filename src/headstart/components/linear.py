@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -78,14 +79,14 @@ class _OneVersusRest(OneVsRestClassifier):  # type: ignore[misc]
         return self
 
 
-class _ScaledTarget(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class _ScaledTarget(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Fits the regressor that `_make` returns to a target of mean 0 and standard deviation 1.
 
     Penalties, tolerances and step lengths are in units of the target; so scaled, one range suits all tables.
     """
 
-    def _make(self, X: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _make(self, X: Any) -> Any: ...
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         y = np.asarray(y, dtype=np.float64)

@@ -7,6 +7,7 @@ rows or columns, which a search cannot know beforehand. These take what there is
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import comb
 from typing import Any, Self
@@ -19,11 +20,11 @@ from sklearn.cluster import FeatureAgglomeration
 from sklearn.pipeline import make_pipeline
 
 
-class _Fitted(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Fitted(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Makes the real transformer when it sees the table; ``None`` leaves the table as it is."""
 
-    def _make(self, X: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _make(self, X: Any) -> Any: ...
 
     def _rows(self, X: Any) -> Any:
         """The rows to learn from."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,13 +15,13 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.svm import LinearSVC
 
 
-class _Selection(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Selection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     score_func: str
     random_state: Any
 
+    @abstractmethod
     def _chosen(self, X: Any, y: Any) -> Any:
         """Which columns to keep; (d,) booleans."""
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any) -> Self:
         X = _dense(X)

@@ -7,6 +7,7 @@ the decision values themselves.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,14 +19,14 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold
 
 
-class _MarginClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _MarginClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Adds probabilities to the classifier that `_make` returns."""
 
     random_state: Any
     folds = 3
 
-    def _make(self, X: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _make(self, X: Any) -> Any: ...
 
     def _calibrates(self) -> bool:
         return True

@@ -14,6 +14,7 @@ setting              meaning
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -30,9 +31,9 @@ def _features(rule: str, value: float, d: int) -> int:
     return max(1, int(value * d))
 
 
-class _Delegate(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    def _make(self, d: int) -> Any:
-        raise NotImplementedError
+class _Delegate(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    @abstractmethod
+    def _make(self, d: int) -> Any: ...
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self.n_features_in_ = X.shape[1]
