@@ -135,7 +135,7 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         labels, known = self._labels(column), self.categories_[name]
         if "(other)" in known:
             labels = labels.where(labels.isin(known) | labels.isna(), "(other)")
-        return pd.Categorical(labels, categories=known)
+        return pd.Categorical.from_codes(pd.Index(known, dtype=object).get_indexer(labels), categories=known)
 
     @staticmethod
     def _days(column: pd.Series) -> Any:

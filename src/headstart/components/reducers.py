@@ -20,8 +20,18 @@ from sklearn.cluster import FeatureAgglomeration
 from sklearn.pipeline import make_pipeline
 
 
-class _Fitted(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Makes the real transformer when it sees the table; ``None`` leaves the table as it is."""
+class _Step(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Has the real transformer in `step_`; ``None`` leaves the table as it is."""
+
+    step_: Any
+
+    def transform(self, X: Any) -> Any:
+        X = _dense(X)
+        return X if self.step_ is None else _dense(self.step_.transform(X))
+
+
+class _Fitted(_Step, ABC):
+    """Makes the real transformer, or ``None``, when it sees the table."""
 
     @abstractmethod
     def _make(self, X: Any) -> Any: ...
@@ -37,10 +47,6 @@ class _Fitted(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         if self.step_ is not None:
             self.step_.fit(self._rows(X), y)
         return self
-
-    def transform(self, X: Any) -> Any:
-        X = _dense(X)
-        return X if self.step_ is None else _dense(self.step_.transform(X))
 
 
 def _dense(X: Any) -> Any:
@@ -173,7 +179,7 @@ class KitchenSinks(_Fitted):
 
 
 @dataclass(eq=False, repr=False)
-class FastICA(_Fitted):
+class FastICA(_Step):
     """Independent components; as many as the table has independent columns, at most.
 
     Without whitening the method needs columns that are independent and of one scale; where they are not, it whitens.

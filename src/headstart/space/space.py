@@ -19,6 +19,7 @@ from headstart.space.encoded import Encoded
 from headstart.space.layout import Clause, Layout
 from headstart.space.parameters import Categorical
 from headstart.space.pipeline import Pipeline, Value
+from headstart.space.selection import selected
 from headstart.space.stages import Algorithm, Stage
 
 Array = NDArray[np.float64]
@@ -26,7 +27,7 @@ Forbidden = Mapping[str, Sequence[Value]]
 """A combination that must not occur: ``{"stage": [algorithms], "stage.parameter": [choices]}``, all at once."""
 
 FORMAT = 1
-_ATTEMPTS = 1000
+_ATTEMPTS, _BATCH = 10, 1000
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,16 @@ class PipelineSpace:
                 kept.append(left)
         return PipelineSpace(self.name, stages, kept, self.free_order)
 
+    def select(self, include: Iterable[str] = (), exclude: Iterable[str] = ()) -> PipelineSpace:
+        """The sub-space by names of algorithms: ``"lightgbm"``, or ``"estimator.lightgbm"`` where two stages have it.
+
+        A stage of which algorithms are included keeps only those; the other stages stay as they are. Then what is
+        excluded goes.
+        """
+        chosen = self.restrict(selected(self.stages, include, exclude))
+        chosen.default()  # raises where what is left is all forbidden
+        return chosen
+
     def extend(self, stage: str, algorithm: Algorithm) -> PipelineSpace:
         """The space with one more algorithm in a stage; what the others are called and hold stays as it is."""
         position = self.stage_position(stage)
@@ -244,10 +255,10 @@ class PipelineSpace:
         options = [np.array(positions) for positions in self._options(given)]
         parts: list[Encoded] = []
         missing = n
-        for _ in range(_ATTEMPTS):
-            drawn = self._allowed_only(self._draw(rng, missing, options))
-            parts.append(drawn)
-            missing -= len(drawn)
+        for attempt in range(_ATTEMPTS):
+            drawn = self._allowed_only(self._draw(rng, max(missing, _BATCH) if attempt else missing, options))
+            parts.append(drawn.take(np.arange(min(missing, len(drawn)))))
+            missing -= len(parts[-1])
             if missing == 0:
                 return Encoded.concatenate(parts)
         raise SpaceError(f"space {self.name!r} forbids nearly everything with {dict(given or {})!r}: nothing to sample")
