@@ -20,7 +20,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 benchmark: $(VENV)/.dev
 	$(BIN)/python benchmarks/overhead.py
