@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headstart.errors import HeadstartError, HeadstartWarning
+    from headstart.estimators import HeadstartClassifier, HeadstartRegressor
     from headstart.evaluation.objective import FunctionObjective
     from headstart.evaluation.sandbox import Sandbox
     from headstart.history import History
@@ -28,7 +29,9 @@ _HOME = {
     "Fidelity": "headstart.trials",
     "Float": "headstart.space",
     "FunctionObjective": "headstart.evaluation.objective",
+    "HeadstartClassifier": "headstart.estimators",
     "HeadstartError": "headstart.errors",
+    "HeadstartRegressor": "headstart.estimators",
     "HeadstartWarning": "headstart.errors",
     "History": "headstart.history",
     "Integer": "headstart.space",
@@ -55,7 +58,9 @@ __all__ = [
     "Fidelity",
     "Float",
     "FunctionObjective",
+    "HeadstartClassifier",
     "HeadstartError",
+    "HeadstartRegressor",
     "HeadstartWarning",
     "History",
     "Integer",

@@ -56,13 +56,13 @@ def select_ensemble(
     check_positive("max_members", max_members, whole=True)
     counts = np.zeros(len(predictions), dtype=np.int64)
     best_counts, best_loss = counts.copy(), np.inf
-    total = np.zeros_like(predictions[0])
+    total: Array = np.zeros_like(predictions[0])
     for step in range(1, steps + 1):
         losses = np.full(len(predictions), np.inf)
         full = max_members is not None and np.count_nonzero(counts) >= max_members
-        for i in np.flatnonzero(counts) if full else range(len(predictions)):
+        for i in np.flatnonzero(counts).tolist() if full else range(len(predictions)):
             if step > 1 and deadline is not None and time.time() >= deadline:
-                return best_counts / best_counts.sum()
+                return _shares(best_counts)
             losses[i] = loss((total + predictions[i]) / step)
         chosen = int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))
         counts[chosen] += 1
@@ -71,7 +71,12 @@ def select_ensemble(
             best_counts, best_loss = counts.copy(), losses[chosen]
     if not best_counts.any():  # the loss is undefined for every one of them
         best_counts[0] = 1
-    return best_counts / best_counts.sum()
+    return _shares(best_counts)
+
+
+def _shares(counts: NDArray[np.int64]) -> Array:
+    shares: Array = counts / counts.sum()
+    return shares
 
 
 _TINY = 1e-12

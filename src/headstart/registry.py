@@ -29,6 +29,7 @@ _OWN: dict[str, dict[str, str]] = {
     },
     "optimizer": {
         "bayes": "headstart.optimizers.bayes:Bayes",
+        "default": "headstart.optimizers.portfolio:Default",
         "portfolio": "headstart.optimizers.portfolio:Portfolio",
         "random": "headstart.optimizers.random:RandomSearch",
     },

@@ -38,17 +38,17 @@ class Metric:
     def __init__(self, metric: str | Scorer, task: str) -> None:
         self.task = task
         self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
-        self._given = metric
+        self.given = metric
         self._scorer = _scorer(metric, task)
         self._best = self._best_score()
         if isinstance(metric, str):
             self._try()
 
     def _best_score(self) -> float:
-        if not isinstance(self._given, str):
+        if not isinstance(self.given, str):
             return 0.0
         sign = getattr(self._scorer, "_sign", 1)
-        if self._given.startswith("neg_") or sign < 0:
+        if self.given.startswith("neg_") or sign < 0:
             return 0.0
         return 1.0
 
@@ -102,7 +102,7 @@ class Metric:
         return self._best - loss
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Metric, (self._given, self.task)
+        return Metric, (self.given, self.task)
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r}, {self.task!r})"

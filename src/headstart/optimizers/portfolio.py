@@ -1,4 +1,4 @@
-"""`Portfolio`: a fixed order of pipelines."""
+"""`Portfolio`: a fixed order of pipelines. `Default`: that of the space, then Bayesian optimisation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Self
 
 import numpy as np
 
-from headstart.errors import Exhausted, InvalidInput
+from headstart.errors import Exhausted, InvalidInput, check_positive
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import tried_ids
 from headstart.registry import create
 from headstart.space.pipeline import Pipeline
-from headstart.trials import Proposal, Trial
+from headstart.trials import FULL, Fidelity, Proposal, Trial
 
 
 class Portfolio(Optimizer):
@@ -25,11 +25,24 @@ class Portfolio(Optimizer):
         In the order they are tried. Those that are tried already, as a task's initial ones, are passed over.
     then
         An optimizer, or its name, that goes on when the list is used up; without one the run ends there.
+    screen
+        A fidelity at which all are tried first; only the best of them are then tried in full.
+    promote
+        How many.
     """
 
-    def __init__(self, pipelines: Iterable[Pipeline] = (), then: Optimizer | str | None = None) -> None:
+    def __init__(
+        self,
+        pipelines: Iterable[Pipeline] = (),
+        then: Optimizer | str | None = None,
+        screen: Fidelity | None = None,
+        promote: int = 5,
+    ) -> None:
+        check_positive("promote", promote, whole=True)
         self.pipelines = tuple(pipelines)
         self.then = then
+        self.screen = screen
+        self.promote = promote
         if not self.pipelines and then is None:
             raise InvalidInput("a portfolio needs at least one pipeline, or an optimizer that goes on without")
 
@@ -46,13 +59,30 @@ class Portfolio(Optimizer):
             self._rest.history = self.history  # one history for both; what either did, the other sees
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
-        left = np.flatnonzero(~np.isin(self._list.ids, tried_ids(self.history)))
+        fidelity = self.screen or FULL
+        left = np.flatnonzero(~np.isin(self._list.ids, tried_ids(self.history, fidelity)))
         if len(left):
             place = int(left[0])
-            return Proposal(number, self._list[place], {"by": "portfolio", "place": place})
+            return Proposal(number, self._list[place], {"by": "portfolio", "place": place}, fidelity)
+        if self.screen is not None and self._promoted() < self.promote:
+            best = self._best_screened()
+            if best is not None:
+                return Proposal(number, best.pipeline, {"by": "promotion", "of": best.number})
+            if self.history.pending:
+                return None
         if self._rest is None:
             raise Exhausted(f"all {len(self.pipelines)} pipelines of the portfolio have been tried")
         return self._rest.suggest(number, rng)
+
+    def _promoted(self) -> int:
+        made = [*(t.proposal for t in self.history), *self.history.pending.values()]
+        return sum(proposal.origin.get("by") == "promotion" for proposal in made)
+
+    def _best_screened(self) -> Trial | None:
+        """The best of the trials at the lower fidelity whose pipeline was not tried in full yet."""
+        again = np.isin(self.history.encoded.ids, tried_ids(self.history))
+        found = [t for t, done in zip(self.history, again, strict=True) if t.outcome.ok and not done]
+        return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
 
     def proposed(self, proposal: Proposal) -> None:
         if self._rest is not None:
@@ -61,3 +91,22 @@ class Portfolio(Optimizer):
     def observe(self, trial: Trial) -> None:
         if self._rest is not None:
             self._rest.observe(trial)
+
+
+class Default(Portfolio):
+    """What a fit uses unless told otherwise: pipelines that are worth a try on any table, then `Bayes`.
+
+    Parameters
+    ----------
+    screen, promote
+        See `Portfolio`.
+    """
+
+    def __init__(self, screen: Fidelity | None = None, promote: int = 5) -> None:
+        super().__init__((), "bayes", screen, promote)
+
+    def prepare(self) -> None:
+        from headstart.space.catalog.portfolios import portfolio
+
+        self.pipelines = tuple(portfolio(self.task.space)) if self.task.candidates.pool is None else ()
+        super().prepare()

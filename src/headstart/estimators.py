@@ -1,0 +1,491 @@
+"""`HeadstartClassifier` and `HeadstartRegressor`: a table in, a model out, within a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from headstart.data.dataset import Dataset
+from headstart.errors import InvalidInput
+from headstart.fitting import reports
+from headstart.fitting.checks import check_pair
+from headstart.fitting.model import Model
+from headstart.fitting.progress import Lines, Progress
+from headstart.fitting.refit import build_for_all_rows, stopped_at
+from headstart.fitting.run import Run
+from headstart.fitting.settings import Settings
+from headstart.history import History
+
+if TYPE_CHECKING:
+    from headstart.optimizers.base import Optimizer
+    from headstart.space.space import PipelineSpace
+
+Array = NDArray[np.float64]
+
+_PARAMETERS = """
+
+    Parameters
+    ----------
+    time_budget
+        Seconds for everything: search, ensemble, refit. 60 where neither this nor `evaluations` is given.
+    evaluations
+        Number of pipelines to try. With this alone the result depends on nothing but the data and `random_state`.
+    patience
+        Stop when so many pipelines in a row brought no improvement.
+    metric
+        Name of a scikit-learn scorer, or a callable ``scorer(estimator, X, y)``, higher is better. By default
+        {metric}.
+    optimizer
+        Name of an optimizer, or an object; ``headstart methods`` lists them.
+    space
+        Name of a search space, or a `PipelineSpace`; ``headstart show-space`` lists them.
+    include, exclude
+        Names of algorithms, such as ``["lightgbm", "random_forest"]``.
+    ensemble
+        Whether to combine the best pipelines; otherwise the model is the best one.
+    max_members
+        Most pipelines of an ensemble.
+    refit
+        What the members predict with: ``"bag"``, the mean of the models of their folds, which are there already;
+        ``"full"``, one model fitted once more on all rows, for which a quarter of the time is kept; ``"single"``, the
+        model of one fold, which is the smallest and fastest.{label_options}
+    splitter
+        Number of folds, share of a hold-out, a scikit-learn splitter, or pairs of training and validation rows. By
+        default what suits the table's size and the budget.
+    constraints
+        Upper bounds of values that are measured for every pipeline, such as ``{{"latency": 1e-3, "size": 1e6}}``; see
+        `headstart.evaluation.constraints`. The model is then one pipeline.
+    n_jobs
+        Evaluations at once; -1 for all cores. By default as many as there are cores and memory for.
+    memory_limit
+        Bytes that the run may use, such as ``4e9``. An evaluation that goes beyond its part is ended.
+    evaluation_seconds
+        Most seconds for one pipeline. By default a quarter of the time budget.
+    kinds
+        Kinds of columns that are known better than they can be inferred: numeric, boolean, categorical, date, text,
+        id, constant.
+    random_state
+        Seed of everything.
+    store
+        Directory or URL where trials are kept, so that a fit can be resumed in another process.
+    sandbox
+        Evaluate pipelines in processes of their own, with limits. ``False`` evaluates in this process: limits are not
+        kept, but nothing has to be started; for debugging.
+    verbose
+        Whether to print progress.
+
+    Attributes
+    ----------
+    {classes}n_features_in_, feature_names_in_
+        Columns of the table.
+    model_
+        The `headstart.fitting.model.Model` that predicts.
+    leaderboard_
+        The pipelines that were tried, best first.
+    failures_
+        Those that failed: how often, by algorithm, status and reason.
+    history_
+        All trials.
+    notes_
+        Plain sentences: what was inferred, left out and chosen.
+"""
+
+_LABEL_OPTIONS = """
+    calibrate
+        Whether to calibrate probabilities, by one temperature.
+    tune_threshold
+        Whether to choose between classes by thresholds that are best for `metric`, which is one of labels then."""
+
+
+class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share."""
+
+    time_budget: float | None
+    kinds: Mapping[str, str] | None
+    store: str | PathLike[str] | None
+    verbose: bool
+    random_state: int | None
+    model_: Model
+    leaderboard_: pd.DataFrame
+    failures_: pd.DataFrame
+    history_: History
+
+    _kind: Literal["classification", "regression"]
+    _run: Run | None = None
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | str | None = None,
+        groups: ArrayLike | str | None = None,
+        *,
+        times: ArrayLike | str | None = None,
+        target: str | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Search for pipelines and make a model of the best.
+
+        Parameters
+        ----------
+        X
+            A DataFrame, an array, a sparse matrix, or the path of a file.
+        y
+            One value per row; or leave it out and name the column with `target`.
+        sample_weight
+            How much each row counts; values or the name of a column.
+        groups
+            Rows of one group are never split between training and validation.
+        times
+            Training rows are then always before validation rows.
+        target
+            Name of the column of X to predict.
+        resume
+            Go on with the last fit, of this object or in `store`, with a new budget of time.
+        progress
+            Is told what happens; see `headstart.fitting.progress`.
+        """
+        started = time.time()
+        settings = self._settings()
+        dataset = self._dataset(X, y, target, sample_weight, groups, times)
+        if progress is None:
+            progress = Lines() if self.verbose else Progress()
+        self._forget()
+        if resume and self._run is not None and self._run.dataset.key == dataset.key:
+            self._run.restart(settings, progress)
+        elif resume and self._run is not None:
+            raise InvalidInput("a fit can only be resumed with the same data; leave resume out to start anew")
+        elif resume and self.store is None:
+            raise InvalidInput("there is nothing to resume: this object was not fitted before and has no store")
+        else:
+            self._run = Run(
+                dataset,
+                settings,
+                location=None if self.store is None else _location(self.store),
+                resume=resume,
+                started=started,
+                progress=progress,
+            )
+        self._set_columns(X, dataset)
+        self._run.search()
+        self._take(self._run)
+        return self
+
+    def _settings(self) -> Settings:
+        given = self.get_params(deep=False)
+        seed = given.pop("random_state")
+        for name in ("kinds", "store", "verbose"):
+            del given[name]
+        return Settings(**given, seed=0 if seed is None else seed)
+
+    def _dataset(self, X: Any, y: Any, target: str | None, weights: Any, groups: Any, times: Any) -> Dataset:
+        """The dataset of what `fit` was given."""
+        roles: dict[str, Any] = {"weights": weights, "groups": groups, "times": times, "kinds": self.kinds}
+        task = "regression" if self._kind == "regression" else "classification"
+        if isinstance(y, str) and target is None:
+            target, y = y, None
+        if target is not None:
+            if y is not None:
+                raise InvalidInput("give y or target, not both")
+            return Dataset.from_table(X, target, task=task, **roles)
+        if isinstance(X, Dataset):
+            return X
+        X, y = check_pair(X, y, self._kind)
+        return Dataset.from_arrays(X, y, task=task, **roles)
+
+    def _set_columns(self, X: Any, dataset: Dataset) -> None:
+        self.n_features_in_ = dataset.n_features
+        if not dataset.is_sparse and not dataset.schema.by_position:
+            self.feature_names_in_ = np.asarray(dataset.schema.names, dtype=object)
+        if dataset.classes is not None:
+            self.classes_ = dataset.classes
+
+    def _forget(self) -> None:
+        for name in ("feature_names_in_", "model_", "_best"):
+            self.__dict__.pop(name, None)
+
+    def _take(self, run: Run) -> None:
+        """The model of a run that has searched, and reports about it."""
+        try:
+            self.model_ = run.finish()
+        finally:
+            run.progress.end(run)
+        self.history_ = run.history
+        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_)
+        self.failures_ = reports.failures(run.history)
+        self.notes_ = list(self.model_.notes)
+
+    # -- use --------------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels, or numbers for a regression, for anything that `fit` takes."""
+        return self._fitted.predict(self._checked(X))
+
+    @property
+    def _fitted(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _checked(self, X: Any) -> Any:
+        from headstart.fitting.checks import check_features
+
+        check_is_fitted(self, "model_")
+        return check_features(X)
+
+    @property
+    def best_pipeline_(self) -> Any:
+        """The best pipeline as a plain scikit-learn `Pipeline`, fitted on all rows when it is first asked for.
+
+        It takes the table that `fit` was given, as a DataFrame, and predicts labels as they were given.
+        """
+        check_is_fitted(self, "model_")
+        if "_best" not in self.__dict__:
+            if self._run is None:
+                raise InvalidInput(
+                    "the best pipeline was not fitted before this model was saved, and the rows are not kept; "
+                    "look at best_pipeline_ before saving, or use export_code and fit again"
+                )
+            self._best = _best_pipeline(self._run, self.model_)
+        return self._best
+
+    def leaderboard(self, X: Any = None, y: Any = None) -> pd.DataFrame:
+        """The pipelines that were tried, best first; with a test table also how well the members do on that."""
+        check_is_fitted(self, "model_")
+        if X is None:
+            return self.leaderboard_
+        return reports.test_leaderboard(self.leaderboard_, self.model_, *self._test_rows(X, y), self._metric())
+
+    def feature_importance(self, X: Any, y: Any = None, *, repeats: int = 5, seed: int = 0) -> pd.DataFrame:
+        """How much worse the metric is when a column's values are shuffled: mean and standard deviation.
+
+        Parameters
+        ----------
+        X, y
+            Best a table that the model was not trained on; without y the table must have the target's column.
+        repeats
+            How many times each column is shuffled.
+        """
+        from headstart.fitting.importance import permutation_importance
+
+        ready, truth = self._test_rows(X, y)
+        return permutation_importance(self.model_, ready, truth, self._metric(), repeats, seed)
+
+    def _metric(self) -> Any:
+        from headstart.evaluation.scoring import Metric
+
+        given = self.get_params(deep=False)["metric"]
+        return Metric(given if given is not None else self.model_.metric, self.model_.task)
+
+    def _test_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Test rows in the form of the training rows, and their target as codes or numbers."""
+        check_is_fitted(self, "model_")
+        return reports.test_rows(self.model_, X, y)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file that `load` reads without running code from it; see `headstart.fitting.saving`."""
+        from headstart.fitting.saving import save
+
+        check_is_fitted(self, "model_")
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, trusted: bool = False) -> Self:
+        """Read a model that was saved.
+
+        Parameters
+        ----------
+        trusted
+            Also read a pickle. Loading a pickle runs code that its writer chose: say True only for a file whose writer
+            you trust as you trust the programs that you run.
+        """
+        from headstart.fitting.saving import load
+
+        found = load(path, trusted=trusted)
+        if not isinstance(found, cls):
+            raise InvalidInput(f"{path} holds a {type(found).__name__}, not a {cls.__name__}")
+        return found
+
+    def export_code(self, table: str = "table.csv") -> str:
+        """A Python script that builds the best pipeline and fits it to `table`, without Headstart."""
+        from headstart.fitting.export import export_code
+
+        check_is_fitted(self, "model_")
+        return export_code(self, table)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_run", None)  # open files and processes
+        state.pop("history_", None)
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _location(store: str | PathLike[str]) -> str | Path:
+    return store if isinstance(store, str) else Path(store)
+
+
+def _best_pipeline(run: Run, model: Model) -> Any:
+    """The best member's pipeline, fitted on all rows with the labels as they were given."""
+    best = min(model.members, key=lambda m: (m.loss, -m.weight))
+    if best.number < 0:  # the simple model that stood in for want of time
+        return best.models[0]
+    data = run.dataset
+    assert data.y is not None
+    kinds = {} if data.is_sparse else {name: str(kind) for name, kind in data.kinds.items()}
+    pipeline = build_for_all_rows(run.space, best.pipeline, run.seed_of(best.number), kinds, stopped_at(best.models))
+    y = data.y if data.classes is None else data.classes[data.y]
+    from headstart.evaluation.live import fit_model
+
+    return fit_model(pipeline, data.X, y, data.weights)
+
+
+class HeadstartClassifier(ClassifierMixin, _HeadstartEstimator):  # type: ignore[misc]
+    __doc__ = (
+        "Finds and fits a classifier for a table within a budget."
+        + _PARAMETERS.format(
+            metric="the area under the ROC curve for two classes, log loss for more",
+            label_options=_LABEL_OPTIONS,
+            classes="classes_\n        The labels, sorted.\n    ",
+        )
+        + """
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = HeadstartClassifier(evaluations=3, include=["logistic_regression", "lda"], sandbox=False)
+    >>> model.fit(X, y).predict(X[:2]).tolist()
+    [0, 0]
+    """
+    )
+
+    _kind = "classification"
+
+    def __init__(
+        self,
+        time_budget: float | None = None,
+        *,
+        evaluations: int | None = None,
+        patience: int | None = None,
+        metric: str | Callable[..., float] | None = None,
+        optimizer: str | Optimizer = "default",
+        space: str | PipelineSpace | None = None,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        ensemble: bool = True,
+        max_members: int = 10,
+        refit: Literal["bag", "full", "single"] = "bag",
+        calibrate: bool = False,
+        tune_threshold: bool = False,
+        splitter: Any = None,
+        constraints: Mapping[str, float] | None = None,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
+        evaluation_seconds: float | None = None,
+        kinds: Mapping[str, str] | None = None,
+        random_state: int | None = 0,
+        store: str | PathLike[str] | None = None,
+        sandbox: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.time_budget = time_budget
+        self.evaluations = evaluations
+        self.patience = patience
+        self.metric = metric
+        self.optimizer = optimizer
+        self.space = space
+        self.include = include
+        self.exclude = exclude
+        self.ensemble = ensemble
+        self.max_members = max_members
+        self.refit = refit
+        self.calibrate = calibrate
+        self.tune_threshold = tune_threshold
+        self.splitter = splitter
+        self.constraints = constraints
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.evaluation_seconds = evaluation_seconds
+        self.kinds = kinds
+        self.random_state = random_state
+        self.store = store
+        self.sandbox = sandbox
+        self.verbose = verbose
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, in the order of `classes_`."""
+        return self._fitted.predict_proba(self._checked(X))
+
+
+class HeadstartRegressor(RegressorMixin, _HeadstartEstimator):  # type: ignore[misc]
+    __doc__ = "Finds and fits a regressor for a table within a budget." + _PARAMETERS.format(
+        metric="the root of the mean squared error", label_options="", classes=""
+    )
+
+    _kind = "regression"
+
+    def __init__(
+        self,
+        time_budget: float | None = None,
+        *,
+        evaluations: int | None = None,
+        patience: int | None = None,
+        metric: str | Callable[..., float] | None = None,
+        optimizer: str | Optimizer = "default",
+        space: str | PipelineSpace | None = None,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        ensemble: bool = True,
+        max_members: int = 10,
+        refit: Literal["bag", "full", "single"] = "bag",
+        splitter: Any = None,
+        constraints: Mapping[str, float] | None = None,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
+        evaluation_seconds: float | None = None,
+        kinds: Mapping[str, str] | None = None,
+        random_state: int | None = 0,
+        store: str | PathLike[str] | None = None,
+        sandbox: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.time_budget = time_budget
+        self.evaluations = evaluations
+        self.patience = patience
+        self.metric = metric
+        self.optimizer = optimizer
+        self.space = space
+        self.include = include
+        self.exclude = exclude
+        self.ensemble = ensemble
+        self.max_members = max_members
+        self.refit = refit
+        self.splitter = splitter
+        self.constraints = constraints
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.evaluation_seconds = evaluation_seconds
+        self.kinds = kinds
+        self.random_state = random_state
+        self.store = store
+        self.sandbox = sandbox
+        self.verbose = verbose

@@ -1,0 +1,115 @@
+"""`Model`: fitted pipelines whose weighted average predicts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput
+from headstart.evaluation.live import predict_model
+from headstart.fitting.decisions import Decisions
+from headstart.space.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from headstart.data.schema import Schema
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A pipeline of a model.
+
+    Parameters
+    ----------
+    number
+        Of its trial.
+    loss
+        On rows that its models had not seen.
+    weight
+        Its share of the average.
+    models
+        Fitted scikit-learn pipelines, which count the same: one for each fold, or one.
+    """
+
+    number: int
+    pipeline: Pipeline
+    loss: float
+    weight: float
+    models: Sequence[Any]
+
+    def predict(self, X: Any, shape: tuple[int, ...]) -> Array:
+        """Mean prediction of its models for a table that is made ready."""
+        found: Array = np.mean([predict_model(model, X, shape) for model in self.models], axis=0)
+        return found
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a fit gives.
+
+    Parameters
+    ----------
+    schema
+        What a table to predict must look like.
+    task
+        ``"binary"``, ``"multiclass"`` or ``"regression"``.
+    classes
+        The labels, sorted; None for a regression.
+    members
+        At least one; their weights sum to 1.
+    metric
+        Name of what was optimised.
+    target
+        Name of the target.
+    decisions
+        How probabilities are calibrated and classes chosen.
+    notes
+        Plain sentences about how it came about.
+    """
+
+    schema: Schema
+    task: str
+    classes: NDArray[Any] | None
+    members: tuple[Member, ...]
+    metric: str
+    target: str = "target"
+    decisions: Decisions = field(default_factory=Decisions)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the prediction for one row."""
+        return () if self.classes is None else (len(self.classes),)
+
+    def predict_ready(self, X: Any) -> Array:
+        """Probabilities (n, classes) or numbers (n,) for a table in the form of `Dataset.X`."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            total = np.zeros((X.shape[0], *self.shape))
+            for member in self.members:
+                total += member.weight * member.predict(X, self.shape)
+        return self.decisions.calibrated(total) if self.classes is not None else total
+
+    def predict_proba(self, source: Any) -> Array:
+        """Probabilities of the classes, (n, classes), for anything that `read_table` takes."""
+        if self.classes is None:
+            raise InvalidInput("a regression has no probabilities; use predict")
+        return self.predict_ready(self.schema.apply(source))
+
+    def predict(self, source: Any) -> NDArray[Any]:
+        """Labels, or numbers for a regression."""
+        found = self.predict_ready(self.schema.apply(source))
+        return found if self.classes is None else self.labels(found)
+
+    def labels(self, probabilities: Array) -> NDArray[Any]:
+        """The class chosen for each row of probabilities."""
+        if self.classes is None:
+            raise InvalidInput("a regression has no classes; use predict")
+        chosen: NDArray[Any] = self.classes[self.decisions.choose(probabilities)]
+        return chosen

@@ -1,0 +1,134 @@
+"""`Plan`: what follows from a table's size and the budget.
+
+==================================  ==================================================================================
+splits                              as `headstart.data.splits` has them, with fewer folds or a hold-out where the
+                                    budget is short for the table
+first look                          with more than 20,000 training rows, pipelines are first tried on about 10,000
+jobs                                a core each, as long as there is memory for the table in each
+limit of an evaluation              a quarter of the budget, at least 5 s; ten minutes without a time budget
+memory of an evaluation             what the run may have, or 80 % of what is free, shared by the jobs
+==================================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+from headstart.data.splits import LARGE_ROWS, SMALL_ROWS, Splits, make_splits
+from headstart.errors import InvalidInput
+from headstart.fitting.settings import Settings
+from headstart.trials import Fidelity, Limits
+
+if TYPE_CHECKING:
+    from headstart.data.dataset import Dataset
+
+CELLS_PER_SECOND = 20_000
+"""Cells of a table that five folds can take for each second of the budget; beyond that there are three, then one."""
+SCREEN_ROWS = 10_000
+WORKER_BYTES = 400 * 10**6
+"""About what a worker's libraries take."""
+FREE_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What follows from a table's size and the budget.
+
+    Parameters
+    ----------
+    splits
+        The same for all pipelines.
+    screen
+        How thoroughly pipelines are tried at first, or None where that is not worth it.
+    n_jobs
+        Evaluations at once.
+    limits
+        Of one evaluation.
+    """
+
+    splits: Splits
+    screen: Fidelity | None
+    n_jobs: int
+    limits: Limits
+
+    def describe(self) -> list[str]:
+        """In words."""
+        lines = [f"validation: {self.splits.kind}"]
+        if self.screen is not None:
+            lines.append(f"first look: {self.screen.rows:.2g} of the training rows")
+        limit = "" if self.limits.seconds is None else f", at most {self.limits.seconds:g} s each"
+        lines.append(f"{self.n_jobs} {'evaluation' if self.n_jobs == 1 else 'evaluations'} at a time{limit}")
+        return lines
+
+
+def make_plan(dataset: Dataset, settings: Settings) -> Plan:
+    """The plan of a fit."""
+    splits = _splits(dataset, settings)
+    n_jobs = _jobs(dataset, settings)
+    return Plan(splits, _screen(splits), n_jobs, Limits(_seconds(settings), _bytes(settings, n_jobs)))
+
+
+def _splits(dataset: Dataset, settings: Settings) -> Splits:
+    given, seed = settings.splitter, settings.seed
+    if isinstance(given, int) and not isinstance(given, bool):
+        return make_splits(dataset, folds=given, seed=seed)
+    if isinstance(given, float):
+        return make_splits(dataset, holdout=given, seed=seed)
+    if given is not None:
+        return make_splits(dataset, splitter=given, seed=seed)
+    if settings.seconds is None or dataset.n_rows > LARGE_ROWS:
+        return make_splits(dataset, seed=seed)
+    work = dataset.n_rows * dataset.n_features / settings.seconds
+    if work <= CELLS_PER_SECOND and dataset.n_rows >= SMALL_ROWS:
+        return make_splits(dataset, seed=seed)
+    if dataset.n_rows < SMALL_ROWS:
+        return make_splits(dataset, seed=seed) if work <= CELLS_PER_SECOND / 20 else make_splits(dataset, folds=5)
+    return (
+        make_splits(dataset, folds=3, seed=seed) if work <= 3 * CELLS_PER_SECOND else make_splits(dataset, holdout=0.2)
+    )
+
+
+def _screen(splits: Splits) -> Fidelity | None:
+    rows = max(len(train) for train, _ in splits)
+    return Fidelity(SCREEN_ROWS / rows, 1) if rows > 2 * SCREEN_ROWS else None
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _jobs(dataset: Dataset, settings: Settings) -> int:
+    cores = available_cores()
+    if settings.n_jobs is not None:
+        return cores if settings.n_jobs == -1 else settings.n_jobs
+    table = dataset.X.data.nbytes * 2 if dataset.is_sparse else int(dataset.X.memory_usage().sum())
+    total = settings.memory_limit or FREE_SHARE * psutil.virtual_memory().available
+    return max(1, min(cores, int(total // (WORKER_BYTES + 10 * table))))
+
+
+def _seconds(settings: Settings) -> float | None:
+    if settings.evaluation_seconds is not None:
+        return settings.evaluation_seconds
+    return 600.0 if settings.seconds is None else max(5.0, settings.seconds / 4)
+
+
+def _bytes(settings: Settings, n_jobs: int) -> int:
+    if settings.memory_limit is None:
+        return int(FREE_SHARE * psutil.virtual_memory().available / n_jobs)
+    ours = psutil.Process().memory_info().rss + n_jobs * WORKER_BYTES
+    left = int((settings.memory_limit - ours) / n_jobs)
+    if left < _LEAST_BYTES:
+        needed = ours + n_jobs * _LEAST_BYTES
+        raise InvalidInput(
+            f"memory_limit must be at least {needed / 1e9:.1f}e9 bytes for this table and {n_jobs} jobs, got "
+            f"{settings.memory_limit:.3g}; raise it, or set n_jobs to 1"
+        )
+    return left
+
+
+_LEAST_BYTES = 100 * 10**6

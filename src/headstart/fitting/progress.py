@@ -1,0 +1,62 @@
+"""What a run tells while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headstart.trials import Trial
+
+if TYPE_CHECKING:
+    from headstart.fitting.run import Run
+
+
+class Progress:
+    """Is told what happens; this one does nothing with it."""
+
+    def begin(self, run: Run) -> None:
+        """The table is read and the search begins."""
+
+    def trial(self, run: Run, trial: Trial) -> None:
+        """An evaluation has ended."""
+
+    def phase(self, run: Run, text: str) -> None:
+        """Something else than searching begins, in words."""
+
+    def end(self, run: Run) -> None:
+        """The model is there, or the run failed."""
+
+
+class Lines(Progress):
+    """Plain lines: each improvement, and now and then how far it is.
+
+    Parameters
+    ----------
+    write
+        Takes a line.
+    every
+        Seconds between lines without an improvement.
+    """
+
+    def __init__(self, write: Callable[[str], None] = print, every: float = 10.0) -> None:
+        self.write = write
+        self.every = every
+        self._last = 0.0
+
+    def begin(self, run: Run) -> None:
+        for line in [repr(run.dataset), *run.plan.describe()]:
+            self.write(line)
+
+    def trial(self, run: Run, trial: Trial) -> None:
+        if trial is run.history.best:
+            score = run.metric.to_score(float(trial.outcome.loss or 0.0))
+            self.write(f"{run.elapsed:7.1f} s  {run.metric.name} {score:.5g}  {trial.pipeline}")
+        elif run.elapsed - self._last > self.every:
+            failed = sum(not t.outcome.ok for t in run.history)
+            self.write(f"{run.elapsed:7.1f} s  {len(run.history)} pipelines tried, {failed} failed")
+        else:
+            return
+        self._last = run.elapsed
+
+    def phase(self, run: Run, text: str) -> None:
+        self.write(f"{run.elapsed:7.1f} s  {text}")

@@ -1,0 +1,83 @@
+"""Pipelines fitted once more, on all rows."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headstart.evaluation.live import fit_model
+from headstart.evaluation.objective import outcome_of
+from headstart.fitting.shelf import Shelf
+from headstart.space.pipeline import Pipeline
+from headstart.trials import FULL, Fidelity, Limits, Outcome
+
+if TYPE_CHECKING:
+    from headstart.data.dataset import Dataset
+    from headstart.space.space import PipelineSpace
+
+
+def last_step(model: Any) -> Any:
+    """The estimator at the end of a pipeline, without a wrapper that weights its classes."""
+    last = model.steps[-1][1]
+    return getattr(last, "estimator", last)
+
+
+def stopped_at(models: Sequence[Any]) -> int | None:
+    """Rounds at which boosting stopped, on average over the models of the folds; None for other estimators."""
+    found = [last_step(m).best_iteration_ for m in models if hasattr(last_step(m), "best_iteration_")]
+    return max(1, round(float(np.mean(found)))) if found else None
+
+
+def build_for_all_rows(
+    space: PipelineSpace, pipeline: Pipeline, seed: int, kinds: Mapping[str, str], rounds: int | None
+) -> Any:
+    """The pipeline, unfitted; a booster has as many rounds as its folds needed, for nothing is left to stop it on."""
+    model = space.build(pipeline, seed, dict(kinds))
+    if rounds is not None:
+        last_step(model).set_params(n_estimators=rounds)
+    return model
+
+
+class RefitObjective:
+    """Fits pipelines on all rows of a table; the outcome's loss means nothing, its artefact ``models`` has the model.
+
+    Parameters
+    ----------
+    rounds
+        Rounds of boosting by seed of the evaluation.
+    """
+
+    def __init__(self, space: PipelineSpace, dataset: Dataset, rounds: Mapping[int, int | None]) -> None:
+        self.space = space
+        self.dataset = dataset
+        self.rounds = dict(rounds)
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        del limits
+        return outcome_of(lambda: self._fit(pipeline, seed), fidelity)
+
+    def _fit(self, pipeline: Pipeline, seed: int) -> Outcome:
+        data = self.dataset
+        kinds = {} if data.is_sparse else {name: str(kind) for name, kind in data.kinds.items()}
+        model = build_for_all_rows(self.space, pipeline, seed, kinds, self.rounds.get(seed))
+        assert data.y is not None
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit_model(model, data.X, data.y, data.weights)
+        return Outcome.of(0.0, seconds=time.perf_counter() - started, artefacts={"models": [model]})
+
+
+def evaluate_all(
+    shelf: Shelf, wanted: Sequence[tuple[Pipeline, int, Fidelity]], limits: Limits, n_jobs: int
+) -> dict[int, list[Any]]:
+    """The models of several evaluations, by their seeds; those that fail or miss the deadline have none."""
+    with ThreadPoolExecutor(n_jobs) as pool:
+        outcomes = pool.map(lambda item: shelf(item[0], limits, item[1], item[2]), wanted)
+        ok = [seed for (_, seed, _), outcome in zip(wanted, outcomes, strict=True) if outcome.ok]
+    return {seed: models for seed in ok if (models := shelf.models(seed)) is not None}

@@ -1,0 +1,139 @@
+"""Tables about a fit: the leaderboard, failures, test scores."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headstart.data.errors import TableError
+from headstart.data.read import read_table
+from headstart.errors import InvalidInput, suggestion
+from headstart.evaluation.scoring import Metric
+from headstart.fitting.model import Model
+from headstart.history import History
+from headstart.trials import Trial
+
+_COLUMNS = ("rank", "score", "metric", "weight", "estimator", "pipeline", "seconds", "rows", "trial")
+
+
+def leaderboard(history: History, metric: Metric, model: Model) -> pd.DataFrame:
+    """The pipelines that worked, best first, with their share of the model; equals by trial number."""
+    weights = {member.number: member.weight for member in model.members}
+    names = [stage.name for stage in history.candidates.space.stages]
+
+    def row(rank: int, trial: Trial) -> tuple[Any, ...]:
+        estimator = trial.pipeline.algorithms[-1]
+        score = metric.to_score(float(trial.outcome.loss or 0.0))
+        share = trial.proposal.fidelity.rows
+        steps = in_words(trial, names)
+        seconds = trial.outcome.seconds
+        return rank, score, metric.name, weights.get(trial.number, 0.0), estimator, steps, seconds, share, trial.number
+
+    found = [trial for trial in history if trial.outcome.ok and history.is_feasible(trial)]
+    found.sort(key=lambda t: (-t.proposal.fidelity.rows, float(t.outcome.loss or 0.0), t.number))
+    return pd.DataFrame([row(i + 1, t) for i, t in enumerate(found)], columns=list(_COLUMNS))
+
+
+def in_words(trial: Trial, stages: list[str]) -> str:
+    """The steps of a pipeline that do something, with their settings."""
+    parts = []
+    pipeline = trial.pipeline
+    for i in pipeline.order or range(len(stages)):
+        algorithm, params = pipeline.algorithms[i], pipeline.params[i]
+        if algorithm in ("none", "native"):
+            continue
+        settings = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in params.items())
+        parts.append(f"{algorithm}({settings})" if settings else algorithm)
+    return " > ".join(parts)
+
+
+def failures(history: History) -> pd.DataFrame:
+    """How many evaluations failed, by estimator, status and reason; most first."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for trial in history:
+        if not trial.outcome.ok:
+            first = (trial.outcome.error or "").splitlines()[:1]
+            reason = re.sub(r"\d+(\.\d+)?", "#", first[0]) if first else ""
+            counts[trial.pipeline.algorithms[-1], trial.outcome.status.value, reason] += 1
+    rows = [(*key, count) for key, count in counts.most_common()]
+    return pd.DataFrame(rows, columns=["estimator", "status", "reason", "count"])
+
+
+def test_rows(model: Model, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    """Rows in the form of the training rows, and their target as codes or numbers; rows without a target go."""
+    if y is None:
+        frame = read_table(X)
+        if model.target not in frame.columns:
+            raise TableError(
+                f"the table must have the target {model.target!r} to be judged by; "
+                f"{suggestion(model.target, map(str, frame.columns))}; or give y"
+            )
+        X, y = frame, frame[model.target]
+    values = pd.Series(np.asarray(y, dtype=object))
+    known = values.notna().to_numpy()
+    ready = model.schema.apply(X)
+    if len(known) != ready.shape[0]:
+        raise TableError(f"X and y must have the same number of rows, found {ready.shape[0]} and {len(known)}")
+    rows = np.flatnonzero(known)
+    if not len(rows):
+        raise TableError("there must be a row with a known target, found none")
+    ready = ready[rows] if model.schema.n_sparse is not None else ready.iloc[rows]
+    return ready, _codes(model, values[known].to_numpy())
+
+
+test_rows.__test__ = False  # type: ignore[attr-defined]
+
+
+def _codes(model: Model, values: NDArray[Any]) -> NDArray[Any]:
+    if model.classes is None:
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TableError(f"the target {model.target!r} must hold numbers: {error}") from None
+    places = {_plain(label): i for i, label in enumerate(model.classes.tolist())}
+    unknown = sorted({str(v) for v in values if _plain(v) not in places})
+    if unknown:
+        raise InvalidInput(
+            f"the target {model.target!r} must have classes that the model knows, found {', '.join(unknown[:5])}; "
+            f"it knows {', '.join(map(str, model.classes[:20]))}"
+        )
+    return np.array([places[_plain(v)] for v in values], dtype=np.int64)
+
+
+def _plain(label: Any) -> Any:
+    """1, 1.0, True and "1" are one label, however a file was read."""
+    if isinstance(label, bool | np.bool_):
+        return str(bool(label))
+    if isinstance(label, int | float | np.integer | np.floating) and float(label).is_integer():
+        return str(int(label))
+    return str(label)
+
+
+def test_leaderboard(
+    table: pd.DataFrame, model: Model, ready: Any, truth: NDArray[Any], metric: Metric
+) -> pd.DataFrame:
+    """The members of a model and the model itself, with their scores on test rows; best first."""
+    rows = [("model", np.nan, metric.score(truth, model.predict_ready(ready)), 1.0, "")]
+    scores = table.set_index("trial")
+    for member in model.members:
+        found = metric.score(truth, member.predict(ready, model.shape))
+        known = member.number in scores.index
+        rows.append(
+            (
+                member.pipeline.algorithms[-1],
+                float(scores.loc[member.number, "score"]) if known else np.nan,
+                found,
+                member.weight,
+                str(scores.loc[member.number, "pipeline"]) if known else str(member.pipeline),
+            )
+        )
+    columns = ["estimator", "score", "test_score", "weight", "pipeline"]
+    return pd.DataFrame(rows, columns=columns).sort_values("test_score", ascending=False, ignore_index=True)
+
+
+test_leaderboard.__test__ = False  # type: ignore[attr-defined]

@@ -1,0 +1,106 @@
+"""`Settings`: what a user may choose about a fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal
+
+from headstart.errors import InvalidInput, check_positive, suggestion
+
+if TYPE_CHECKING:
+    from headstart.optimizers.base import Optimizer
+    from headstart.space.space import PipelineSpace
+
+DEFAULT_SECONDS = 60.0
+REFITS = ("bag", "full", "single")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may choose about a fit; `HeadstartClassifier` explains each.
+
+    Raises
+    ------
+    InvalidInput
+        For a value that cannot be meant; the message says what must hold.
+    """
+
+    time_budget: float | None = None
+    evaluations: int | None = None
+    patience: int | None = None
+    metric: str | Callable[..., float] | None = None
+    optimizer: str | Optimizer = "default"
+    space: str | PipelineSpace | None = None
+    include: Iterable[str] = ()
+    exclude: Iterable[str] = ()
+    ensemble: bool = True
+    max_members: int = 10
+    refit: Literal["bag", "full", "single"] = "bag"
+    calibrate: bool = False
+    tune_threshold: bool = False
+    splitter: Any = None
+    constraints: Mapping[str, float] | None = None
+    n_jobs: int | None = None
+    memory_limit: int | None = None
+    evaluation_seconds: float | None = None
+    seed: int = 0
+    sandbox: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("time_budget", "evaluation_seconds", "memory_limit"):
+            check_finite(name, getattr(self, name))
+        for name in ("evaluations", "patience", "max_members"):
+            check_positive(name, getattr(self, name), whole=True)
+        if self.refit not in REFITS:
+            raise InvalidInput(f"refit must be one of {', '.join(REFITS)}, got {self.refit!r}")
+        if self.n_jobs is not None and (not _whole(self.n_jobs) or (self.n_jobs < 1 and self.n_jobs != -1)):
+            raise InvalidInput(
+                f"n_jobs must be a positive whole number, -1 for all cores or None to choose by the table's size, "
+                f"got {self.n_jobs!r}"
+            )
+        if not _whole(self.seed) or self.seed < 0:
+            raise InvalidInput(f"the seed must be a whole number of at least 0, got {self.seed!r}")
+        for name, bound in (self.constraints or {}).items():
+            given: Any = bound
+            if isinstance(given, bool) or not isinstance(given, Real) or math.isnan(given):
+                raise InvalidInput(f"constraint {name!r} must be bounded by a number, got {bound!r}")
+        if self.memory_limit is not None and self.memory_limit < 10**6:
+            raise InvalidInput(f"memory_limit is in bytes, such as 4e9, got {self.memory_limit!r}")
+
+    @property
+    def seconds(self) -> float | None:
+        """The time budget; 60 s where neither a time nor a number of evaluations is given."""
+        if self.time_budget is None and self.evaluations is None and self.patience is None:
+            return DEFAULT_SECONDS
+        return None if self.time_budget is None else float(self.time_budget)
+
+
+def check_finite(name: str, value: object) -> None:
+    """Raise `InvalidInput` unless `value` is ``None`` or a positive, finite number."""
+    check_positive(name, value)
+    if isinstance(value, Real) and not math.isfinite(value):
+        raise InvalidInput(f"{name} must be a finite number, got {value!r}; leave it out for no limit")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def choose_space(settings: Settings, task: str) -> PipelineSpace:
+    """The search space of a task: the default one, or the user's, with what is included and excluded by name."""
+    from headstart.space import catalog
+    from headstart.space.space import PipelineSpace
+
+    kind = "regression" if task == "regression" else "classification"
+    space = settings.space if settings.space is not None else kind
+    if isinstance(space, str):
+        space = catalog.load(space)
+    if not isinstance(space, PipelineSpace):
+        raise InvalidInput(
+            f"space must be a PipelineSpace or the name of one, got {type(space).__name__}; "
+            f"{suggestion('', catalog.names())}"
+        )
+    return space.select(settings.include, settings.exclude)

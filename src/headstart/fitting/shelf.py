@@ -1,0 +1,79 @@
+"""`Shelf`: the fitted models of the best evaluations, for as long as a run lives."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from headstart.evaluation.objective import Objective
+from headstart.space.pipeline import Pipeline
+from headstart.trials import FULL, Fidelity, Limits, Outcome
+
+CAPACITY = 30
+
+
+class Shelf:
+    """An objective that keeps the models of the best evaluations of another one; the outcomes it returns have none.
+
+    Models are pickles of our own worker processes, in a directory of the run. They are never put into a store: whoever
+    reads a store need not trust who wrote it.
+
+    Parameters
+    ----------
+    objective
+        Its outcomes have the artefact ``models``: a list, or the path of its pickle.
+    capacity
+        How many evaluations' models are kept; those of the worst go first.
+    """
+
+    def __init__(self, objective: Objective, capacity: int = CAPACITY) -> None:
+        self.objective = objective
+        self.capacity = capacity
+        self._models: dict[int, tuple[float, Any]] = {}
+        self._mutex = threading.Lock()
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        outcome = self.objective(pipeline, limits, seed, fidelity)
+        others = dict(outcome.artefacts)
+        models = others.pop("models", None)
+        if outcome.loss is not None and models is not None:
+            self._put(seed, outcome.loss, models)
+        return replace(outcome, artefacts=others)
+
+    def _put(self, seed: int, loss: float, models: Any) -> None:
+        with self._mutex:
+            self._remove(seed)
+            self._models[seed] = (loss, models)
+            if len(self._models) > self.capacity:
+                self._remove(max(self._models, key=lambda key: self._models[key][0]))
+
+    def _remove(self, seed: int) -> None:
+        _, models = self._models.pop(seed, (0.0, None))
+        if isinstance(models, Path):
+            models.unlink(missing_ok=True)
+
+    def put(self, seed: int, loss: float, models: Iterable[Any]) -> None:
+        """Keep models that come from elsewhere, such as an earlier run's model."""
+        self._put(seed, loss, list(models))
+
+    def models(self, seed: int) -> list[Any] | None:
+        """The models of the evaluation with this seed, or None if they are not there (any more)."""
+        with self._mutex:
+            _, models = self._models.get(seed, (0.0, None))
+        if isinstance(models, Path):
+            with open(models, "rb") as file:
+                models = pickle.load(file)
+        return None if models is None else list(models)
+
+    def rehearse(self) -> None:
+        getattr(self.objective, "rehearse", lambda: None)()
+
+    def interrupt(self) -> None:
+        getattr(self.objective, "interrupt", lambda: None)()
+
+    def __repr__(self) -> str:
+        return f"Shelf({self.objective!r}, {len(self._models)} models)"
