@@ -176,7 +176,7 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
                 started=started,
                 progress=progress,
             )
-        self._set_columns(X, dataset)
+        self._set_columns(dataset)
         self._run.search()
         self._take(self._run)
         return self
@@ -203,7 +203,7 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         X, y = check_pair(X, y, self._kind)
         return Dataset.from_arrays(X, y, task=task, **roles)
 
-    def _set_columns(self, X: Any, dataset: Dataset) -> None:
+    def _set_columns(self, dataset: Dataset) -> None:
         self.n_features_in_ = dataset.n_features
         if not dataset.is_sparse and not dataset.schema.by_position:
             self.feature_names_in_ = np.asarray(dataset.schema.names, dtype=object)
