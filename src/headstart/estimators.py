@@ -15,9 +15,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from headstart.data.dataset import Dataset
+from headstart.data.errors import TableError
 from headstart.errors import InvalidInput
 from headstart.fitting import reports
-from headstart.fitting.checks import check_pair
+from headstart.fitting.checks import check_features, check_pair
 from headstart.fitting.model import Model
 from headstart.fitting.progress import Lines, Progress
 from headstart.fitting.refit import build_for_all_rows, stopped_at
@@ -201,6 +202,7 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Dataset):
             return X
         X, y = check_pair(X, y, self._kind)
+        roles |= {name: np.asarray(roles[name]) for name in ("weights", "groups") if _array_like(roles[name])}
         return Dataset.from_arrays(X, y, task=task, **roles)
 
     def _set_columns(self, dataset: Dataset) -> None:
@@ -237,10 +239,14 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         return self.model_
 
     def _checked(self, X: Any) -> Any:
-        from headstart.fitting.checks import check_features
-
         check_is_fitted(self, "model_")
-        return check_features(X)
+        X = check_features(X)
+        if not hasattr(X, "columns") and hasattr(X, "shape") and X.shape[1] != self.n_features_in_:
+            raise TableError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                f"as input"
+            )
+        return X
 
     @property
     def best_pipeline_(self) -> Any:
@@ -338,6 +344,10 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.sparse = True
         return tags
+
+
+def _array_like(value: Any) -> bool:
+    return value is not None and not isinstance(value, str | pd.Series)
 
 
 def _location(store: str | PathLike[str]) -> str | Path:

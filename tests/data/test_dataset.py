@@ -331,7 +331,7 @@ def table(**columns):
         (table(), "y", {"weights": -np.arange(20)}, "weights must not be negative, row 1 has -1"),
         (table(), "y", {"weights": [np.nan] * 20}, "weights must be finite, row 0 has nan"),
         (table(), "y", {"weights": [1.0]}, "weights must have one value per row of the table, 20, got 1"),
-        (table(), "y", {"weights": np.zeros(20)}, "weights must not all be 0"),
+        (table(), "y", {"weights": np.zeros(20)}, "weights must not all be zero"),
         (table(), "y", {"weights": ["x"] * 20}, "weights must be numbers, found 'x'"),
         (table(), "y", {"weights": "b"}, "weights column 'b' not found"),
         (table(), "y", {"weights": "y"}, "column 'y' cannot be weights, it is target already"),

@@ -87,7 +87,7 @@ def read_weights(column: pd.Series[Any]) -> NDArray[np.float64]:
         row = int(np.flatnonzero(weights < 0)[0])
         raise TableError(f"weights must not be negative, row {row} has {weights[row]:g}")
     if not weights.any():
-        raise TableError("weights must not all be 0")
+        raise TableError("weights must not all be zero")
     return weights
 
 

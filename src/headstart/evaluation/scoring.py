@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, UnknownName, suggestion
+from headstart.evaluation.fast_scores import fast_score
 
 Array = NDArray[np.float64]
 Scorer = Callable[..., float]
@@ -40,6 +41,7 @@ class Metric:
         self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
         self.given = metric
         self._scorer = _scorer(metric, task)
+        self._fast = fast_score(metric, task) if isinstance(metric, str) else None
         self._best = self._best_score()
         if isinstance(metric, str):
             self._try()
@@ -84,6 +86,8 @@ class Metric:
         predictions
             (n, k) probabilities, or (n,) numbers for regression.
         """
+        if self._fast is not None:
+            return self._fast(truth, predictions, sample_weight)
         stored = _stored(predictions, self.task)
         nothing = np.zeros((len(truth), 1))
         if sample_weight is not None:

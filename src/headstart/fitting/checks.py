@@ -57,6 +57,8 @@ def check_pair(X: Any, y: Any, kind: str) -> tuple[Any, Any]:
     elif y.dtype.kind == "f" and np.isfinite(y).all() and type_of_target(y) == "continuous":
         check_classification_targets(y)
     rows = X.shape[0] if hasattr(X, "shape") else None
+    if rows == 1:
+        raise TableError("the table must have at least 4 rows, found one sample (n_samples = 1)")
     if rows is not None and rows != len(y):
         raise TableError(f"X and y must have one row each for the same things, found {rows} and {len(y)} rows")
     return X, y

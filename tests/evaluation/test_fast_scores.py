@@ -1,0 +1,61 @@
+"""Fast scores are those of scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import get_scorer
+
+from headstart.evaluation.fast_scores import fast_score
+from headstart.evaluation.scoring import Metric, _stored
+
+NAMES = [
+    ("roc_auc", "binary"),
+    ("neg_log_loss", "binary"),
+    ("accuracy", "binary"),
+    ("neg_log_loss", "multiclass"),
+    ("accuracy", "multiclass"),
+    ("neg_mean_squared_error", "regression"),
+    ("neg_root_mean_squared_error", "regression"),
+    ("neg_mean_absolute_error", "regression"),
+    ("r2", "regression"),
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("name", "task"), NAMES)
+@pytest.mark.parametrize("decimals", [1, 12])
+def test_agrees_with_scikit_learn(name: str, task: str, weighted: bool, decimals: int) -> None:
+    rng = np.random.default_rng(3)
+    n, k = 200, {"binary": 2, "multiclass": 4}.get(task, 0)
+    if k:
+        truth = rng.integers(0, k, n)
+        predictions = np.clip(rng.dirichlet(np.ones(k), n).round(decimals), 0.0, 1.0)  # ties, zeros and ones
+        predictions /= predictions.sum(axis=1, keepdims=True)
+    else:
+        truth = rng.normal(size=n)
+        predictions = (truth + rng.normal(size=n)).round(decimals)
+    weights = rng.random(n) if weighted else None
+    expected = get_scorer(name)(_stored(predictions, task), np.zeros((n, 1)), truth, sample_weight=weights)
+    fast = fast_score(name, task)
+    assert fast is not None
+    assert fast(truth, predictions, weights) == pytest.approx(expected, rel=1e-12)
+    assert Metric(name, task).score(truth, predictions, weights) == fast(truth, predictions, weights)
+
+
+def test_one_class_has_no_roc_auc() -> None:
+    fast = fast_score("roc_auc", "binary")
+    assert fast is not None
+    assert np.isnan(fast(np.zeros(3, dtype=int), np.full((3, 2), 0.5), None))
+
+
+def test_a_constant_truth_has_the_r2_of_scikit_learn() -> None:
+    fast = fast_score("r2", "regression")
+    assert fast is not None
+    assert fast(np.ones(3), np.ones(3), None) == 1.0
+    assert fast(np.ones(3), np.zeros(3), None) == 0.0
+
+
+def test_others_have_none() -> None:
+    assert fast_score("f1", "binary") is None
+    assert fast_score("roc_auc", "multiclass") is None
