@@ -200,6 +200,8 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
                 raise InvalidInput("give y or target, not both")
             return Dataset.from_table(X, target, task=task, **roles)
         if isinstance(X, Dataset):
+            if (X.task == "regression") != (self._kind == "regression"):
+                raise InvalidInput(f"{type(self).__name__} cannot learn a {X.task or 'table without a target'}")
             return X
         X, y = check_pair(X, y, self._kind)
         roles |= {name: np.asarray(roles[name]) for name in ("weights", "groups") if _array_like(roles[name])}

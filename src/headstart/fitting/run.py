@@ -250,15 +250,23 @@ class Run:
     def _candidates(self) -> list[Trial]:
         """Trials that a model may be made of, best first: in full, or on fewer rows if all rows were validated."""
         folds = len(self.plan.splits)
-        found = [
-            trial
-            for trial in self.history
-            if trial.outcome.ok
-            and self.history.is_feasible(trial)
-            and (trial.proposal.fidelity.folds is None or trial.proposal.fidelity.folds >= folds)
-        ]
+        whole = [t for t in self.history if t.outcome.ok and (t.proposal.fidelity.folds or folds) >= folds]
+        found = [t for t in whole if self.history.is_feasible(t)]
         found.sort(key=lambda t: (float(t.outcome.loss or 0.0), t.number))
+        if whole and not found:
+            nearest = min(whole, key=lambda t: (self._excess(t), t.number))
+            measured = ", ".join(f"{name} {value:.3g}" for name, value in nearest.outcome.constraints.items())
+            message = f"none of {len(whole)} pipelines keeps the constraints; the model is the nearest one: {measured}"
+            warn_user(message)
+            self.notes.append(message)
+            return [nearest]
         return found[:CAPACITY]
+
+    def _excess(self, trial: Trial) -> float:
+        """By how much a trial breaks the constraints, in units of their bounds."""
+        measured = trial.outcome.constraints
+        over = [max(0.0, measured.get(c.name, np.inf) - c.upper) / (abs(c.upper) or 1.0) for c in self.task.constraints]
+        return float(sum(over))
 
     def _predictions(self, trial: Trial) -> Array:
         value = trial.outcome.artefacts["predictions"]
