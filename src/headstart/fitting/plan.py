@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 CELLS_PER_SECOND = 20_000
 """Cells of a table that five folds can take for each second of the budget; beyond that there are three, then one."""
+REPEAT_SECONDS = 120
+"""Shortest budget with which the folds of a small table are repeated."""
 SCREEN_ROWS = 10_000
 WORKER_BYTES = 400 * 10**6
 """About what a worker's libraries take."""
@@ -82,11 +84,11 @@ def _splits(dataset: Dataset, settings: Settings) -> Splits:
         return make_splits(dataset, splitter=given, seed=seed)
     if settings.seconds is None or dataset.n_rows > LARGE_ROWS:
         return make_splits(dataset, seed=seed)
-    work = dataset.n_rows * dataset.n_features / settings.seconds
-    if work <= CELLS_PER_SECOND and dataset.n_rows >= SMALL_ROWS:
-        return make_splits(dataset, seed=seed)
     if dataset.n_rows < SMALL_ROWS:
-        return make_splits(dataset, seed=seed) if work <= CELLS_PER_SECOND / 20 else make_splits(dataset, folds=5)
+        return make_splits(dataset, repeats=None if settings.seconds >= REPEAT_SECONDS else 1, seed=seed)
+    work = dataset.n_rows * dataset.n_features / settings.seconds
+    if work <= CELLS_PER_SECOND:
+        return make_splits(dataset, seed=seed)
     return (
         make_splits(dataset, folds=3, seed=seed) if work <= 3 * CELLS_PER_SECOND else make_splits(dataset, holdout=0.2)
     )
