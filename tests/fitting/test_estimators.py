@@ -156,6 +156,14 @@ class TestSearch:
         anew = HeadstartClassifier(**quick).fit(frame, target="label")
         assert len(anew.history_) == 2
 
+    def test_resume_with_a_budget_that_would_give_other_splits(self, frame: pd.DataFrame, tmp_path: Any) -> None:
+        settings: dict[str, Any] = {"include": ["lda"], "store": tmp_path, "sandbox": False, "evaluations": 1}
+        first = HeadstartClassifier(60, **settings).fit(frame, target="label")
+        again = HeadstartClassifier(600, **settings).set_params(evaluations=2).fit(frame, target="label", resume=True)
+        assert len(again.history_) == 2
+        assert again.history_[0].outcome == first.history_[0].outcome
+        assert len(HeadstartClassifier(600, **settings).fit(frame, target="label")._run.plan.splits) == 15
+
     def test_nothing_to_resume(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput, match="nothing to resume"):
             HeadstartClassifier(**quick).fit(frame, target="label", resume=True)

@@ -13,12 +13,13 @@ memory of an evaluation             what the run may have, or 80 % of what is fr
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from headstart.data.splits import LARGE_ROWS, SMALL_ROWS, Splits, make_splits
+from headstart.data.splits import HOLDOUT_SHARE, LARGE_ROWS, SMALL_ROWS, Splits, make_splits
 from headstart.errors import InvalidInput
 from headstart.fitting.settings import Settings
 from headstart.trials import Fidelity, Limits
@@ -67,31 +68,38 @@ class Plan:
         return lines
 
 
-def make_plan(dataset: Dataset, settings: Settings) -> Plan:
-    """The plan of a fit."""
-    splits = _splits(dataset, settings)
+def make_plan(dataset: Dataset, settings: Settings, splits: Splits | None = None) -> Plan:
+    """The plan of a fit; `splits` are those of an earlier one that is resumed."""
+    if splits is None:
+        splits = next(possible_splits(dataset, settings))
     n_jobs = _jobs(dataset, settings)
     return Plan(splits, _screen(splits), n_jobs, Limits(_seconds(settings), _bytes(settings, n_jobs)))
 
 
-def _splits(dataset: Dataset, settings: Settings) -> Splits:
-    given, seed = settings.splitter, settings.seed
+def possible_splits(dataset: Dataset, settings: Settings) -> Iterator[Splits]:
+    """The splits of a fit, then those that another budget would have given."""
+    for way in _ways(dataset, settings):
+        yield make_splits(dataset, **way, seed=settings.seed)
+
+
+def _ways(dataset: Dataset, settings: Settings) -> list[dict[str, Any]]:
+    """Arguments of `make_splits`, the wanted ones first."""
+    given, seconds = settings.splitter, settings.seconds
     if isinstance(given, int) and not isinstance(given, bool):
-        return make_splits(dataset, folds=given, seed=seed)
+        return [{"folds": given}]
     if isinstance(given, float):
-        return make_splits(dataset, holdout=given, seed=seed)
+        return [{"holdout": given}]
     if given is not None:
-        return make_splits(dataset, splitter=given, seed=seed)
-    if settings.seconds is None or dataset.n_rows > LARGE_ROWS:
-        return make_splits(dataset, seed=seed)
+        return [{"splitter": given}]
+    if dataset.n_rows > LARGE_ROWS or dataset.times is not None:
+        return [{}]
     if dataset.n_rows < SMALL_ROWS:
-        return make_splits(dataset, repeats=None if settings.seconds >= REPEAT_SECONDS else 1, seed=seed)
-    work = dataset.n_rows * dataset.n_features / settings.seconds
-    if work <= CELLS_PER_SECOND:
-        return make_splits(dataset, seed=seed)
-    return (
-        make_splits(dataset, folds=3, seed=seed) if work <= 3 * CELLS_PER_SECOND else make_splits(dataset, holdout=0.2)
-    )
+        ways: list[dict[str, Any]] = [{}, {"repeats": 1}]
+        return ways if seconds is None or seconds >= REPEAT_SECONDS else ways[::-1]
+    ways = [{}, {"folds": 3}, {"holdout": HOLDOUT_SHARE}]
+    work = 0.0 if seconds is None else dataset.n_rows * dataset.n_features / seconds
+    wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if work <= 3 * CELLS_PER_SECOND else 2]
+    return [wanted, *(way for way in ways if way is not wanted)]
 
 
 def _screen(splits: Splits) -> Fidelity | None:

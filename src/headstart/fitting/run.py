@@ -25,7 +25,7 @@ from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.scoring import Metric
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.model import Member, Model
-from headstart.fitting.plan import make_plan
+from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.settings import Settings, choose_space
@@ -41,6 +41,7 @@ from headstart.trials import FULL, Limits, Trial
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
+    from headstart.data.splits import Splits
 
 Array = NDArray[np.float64]
 
@@ -93,26 +94,40 @@ class Run:
         self.progress = progress or Progress()
         self.space = choose_space(settings, dataset.task)
         self.metric = Metric(settings.metric if settings.metric is not None else _default_metric(dataset), dataset.task)
-        self.plan = make_plan(dataset, settings)
-        bounds = [Constraint(name, float(upper)) for name, upper in (settings.constraints or {}).items()]
-        self.task = Task(self.space, key=self._key(), metric=self.metric.name, dataset=dataset, constraints=bounds)
         self.directory = Path(tempfile.mkdtemp(prefix="headstart-"))
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+        self.store = Store.open(location if location is not None else self.directory / "store")
+        weakref.finalize(self, self.store.close)
+        self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None)
+        bounds = [Constraint(name, float(upper)) for name, upper in (settings.constraints or {}).items()]
+        self.task = Task(
+            self.space, key=self._key(self.plan.splits), metric=self.metric.name, dataset=dataset, constraints=bounds
+        )
         self.objective = LiveObjective(
             self.space, dataset, self.plan.splits, self.metric.given, [c.name for c in bounds], keep_models=True
         )
         self._shelf = Shelf(self.objective, max(CAPACITY, settings.max_members))
-        self.store = Store.open(location if location is not None else self.directory / "store")
-        weakref.finalize(self, self.store.close)
         self.study = self._new_study(resume)
         self.notes: list[str] = []
 
-    def _key(self) -> str:
-        parts = [self.dataset.key, self.plan.splits.key, self.metric.name, self.space.key]
+    def _key(self, splits: Splits) -> str:
+        parts = [self.dataset.key, splits.key, self.metric.name, self.space.key]
         return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
+    def _stem(self, key: str) -> str:
+        """How the names of a task's studies begin."""
+        return f"{self.dataset.name[:100]}-{key[-8:]}-seed{self.settings.seed}"
+
+    def _earlier_splits(self) -> Splits | None:
+        """Those of a run in the store, which may have had another budget; None if there is no run of this task."""
+        there = {s.name for s in self.store.studies()}
+        for splits in possible_splits(self.dataset, self.settings):
+            if f"{self._stem(self._key(splits))}-1" in there:
+                return splits
+        return None
+
     def _new_study(self, resume: bool) -> Study:
-        stem = f"{self.dataset.name[:100]}-{self.task.key[-8:]}-seed{self.settings.seed}"
+        stem = self._stem(self.task.key)
         there = {s.name for s in self.store.studies()}
         number = 1
         while f"{stem}-{number}" in there:
