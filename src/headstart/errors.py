@@ -69,6 +69,14 @@ class StudyLocked(StoreError):
     """Another process is running the study."""
 
 
+class ModelFileError(HeadstartError, ValueError):
+    """A model cannot be written to a file, or a file holds no model that can be read."""
+
+
+class UntrustedModel(ModelFileError):
+    """A file holds more than plain data, and reading it could run code that its writer chose."""
+
+
 class HeadstartWarning(UserWarning):
     """Base of every warning that Headstart gives."""
 

@@ -299,12 +299,21 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return reports.test_rows(self.model_, X, y)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file that `load` reads without running code from it; see `headstart.fitting.saving`."""
+    def save(self, path: str | PathLike[str], *, safe: bool = True) -> None:
+        """Write the model to a file; see `headstart.fitting.saving`.
+
+        Parameters
+        ----------
+        path
+            An existing file is replaced if it is a model, and left alone otherwise.
+        safe
+            Write data only, which `load` reads without running code from the file. ``False`` writes a pickle, which
+            also holds algorithms and metrics of your own, and which only those can load who trust you.
+        """
         from headstart.fitting.saving import save
 
         check_is_fitted(self, "model_")
-        save(self, path)
+        save(self, path, safe=safe)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, trusted: bool = False) -> Self:
@@ -358,7 +367,7 @@ def _location(store: str | PathLike[str]) -> str | Path:
 
 def _best_pipeline(run: Run, model: Model) -> Any:
     """The best member's pipeline, fitted on all rows with the labels as they were given."""
-    best = min(model.members, key=lambda m: (m.loss, -m.weight))
+    best = model.best
     if best.number < 0:  # the simple model that stood in for want of time
         return best.models[0]
     data = run.dataset

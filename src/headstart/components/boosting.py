@@ -56,10 +56,14 @@ class _Booster(BaseEstimator, ABC):  # type: ignore[misc]
             self.model_ = self._train(matrix, target, weight, self._validation(eval_set))
         return self
 
-    def _learn_categories(self, X: Any) -> dict[int, Any]:
+    def _learn_categories(self, X: Any) -> dict[int, list[Any]]:
         if not isinstance(X, pd.DataFrame):
             return {}
-        return {i: c.cat.categories for i, (_, c) in enumerate(X.items()) if isinstance(c.dtype, pd.CategoricalDtype)}
+        return {
+            i: c.cat.categories.tolist()
+            for i, (_, c) in enumerate(X.items())
+            if isinstance(c.dtype, pd.CategoricalDtype)
+        }
 
     def _matrix(self, X: Any) -> Any:
         """Numbers, and codes of categories with NaN where missing or unknown; (n, d) floats."""
@@ -71,7 +75,8 @@ class _Booster(BaseEstimator, ABC):  # type: ignore[misc]
         for i, (_, column) in enumerate(X.items()):
             if i in self.categories_:
                 here = column.astype("category").cat
-                places = np.append(self.categories_[i].get_indexer(here.categories), -1)  # code -1 is missing
+                known = pd.Index(self.categories_[i], dtype=object)
+                places = np.append(known.get_indexer(here.categories.astype(object)), -1)  # code -1 is missing
                 codes = places[here.codes]
                 matrix[:, i] = np.where(codes < 0, np.nan, codes)
             else:
@@ -112,6 +117,25 @@ class _Booster(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     def _n_classes(self) -> int:
         return 0
+
+    def _packed(self) -> Any:
+        """The fitted model as bytes, in its library's own format, or as plain scikit-learn."""
+        return self.model_
+
+    def _unpacked(self, packed: Any) -> Any:
+        """Inverse of `_packed`."""
+        return packed
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if state.get("model_") is not None:
+            state["model_"] = self._packed()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if state.get("model_") is not None:
+            self.model_ = self._unpacked(state["model_"])
 
 
 class _Classifier(ClassifierMixin):  # type: ignore[misc]
@@ -243,6 +267,14 @@ class _LightGBM(_Booster):
     def _raw(self, X: Any) -> Any:
         return self.model_.predict(X, num_iteration=self.best_iteration_, num_threads=1)
 
+    def _packed(self) -> Any:
+        return self.model_.model_to_string(num_iteration=self.best_iteration_).encode()
+
+    def _unpacked(self, packed: Any) -> Any:
+        import lightgbm
+
+        return lightgbm.Booster(model_str=packed.decode())
+
 
 class LightGBMClassifier(_Classifier, _LightGBM):
     __doc__ = _LightGBM.__doc__
@@ -310,6 +342,14 @@ class _CatBoost(_Booster):
     def _raw(self, X: Any) -> Any:
         kind = "Probability" if self._n_classes else "RawFormulaVal"
         return self.model_.predict(self._pool(X), prediction_type=kind, thread_count=1)
+
+    def _packed(self) -> Any:
+        return self.model_._serialize_model()
+
+    def _unpacked(self, packed: Any) -> Any:
+        import catboost
+
+        return catboost.CatBoost({"logging_level": "Silent", "allow_writing_files": False}).load_model(blob=packed)
 
 
 class CatBoostClassifier(_Classifier, _CatBoost):
@@ -382,6 +422,16 @@ class _XGBoost(_Booster):
     def _raw(self, X: Any) -> Any:
         return self.model_.predict(self._rows(X), iteration_range=(0, self.best_iteration_))
 
+    def _packed(self) -> Any:
+        return bytes(self.model_.save_raw("ubj"))
+
+    def _unpacked(self, packed: Any) -> Any:
+        import xgboost
+
+        model = xgboost.Booster({"nthread": 1, "verbosity": 0})
+        model.load_model(bytearray(packed))
+        return model
+
 
 class XGBoostClassifier(_Classifier, _XGBoost):
     __doc__ = _XGBoost.__doc__
@@ -389,6 +439,17 @@ class XGBoostClassifier(_Classifier, _XGBoost):
 
 class XGBoostRegressor(_Regressor, _XGBoost):
     __doc__ = _XGBoost.__doc__
+
+
+def _without_functions(model: Any) -> Any:
+    """The model without a generator that only a warm start needs, and without functions that check our own matrix."""
+    model._feature_subsample_rng = None
+    steps = getattr(model, "_preprocessor", None)
+    if steps is not None:
+        for _, step, *_ in [*steps.transformers, *steps.transformers_]:
+            if hasattr(step, "func"):
+                step.func = None
+    return model
 
 
 @dataclass(eq=False, repr=False)
@@ -421,7 +482,7 @@ class _HistGradientBoosting(_Booster):
             random_state=_seed(self.random_state),
         )
         with threadpool_limits(1):  # the only one of them that cannot be told
-            return self._fit(model, X, y, weight, validation)
+            return _without_functions(self._fit(model, X, y, weight, validation))
 
     def _fit(self, model: Any, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any:
         if validation is None:

@@ -57,7 +57,7 @@ class TargetEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn the means and encode the training rows, each with the means over the other folds."""
         table, target = pd.DataFrame(X), self._target(y)
         self.n_features_in_ = table.shape[1]
-        self.known_ = [pd.Index(column.dropna().unique()) for _, column in table.items()]
+        self.known_ = [column.dropna().unique().tolist() for _, column in table.items()]
         all_codes = self._codes(table)
         self.means_ = [self._means(c, len(k) + 1, target) for c, k in zip(all_codes, self.known_, strict=True)]
         fold = np.random.default_rng(self.random_state).permutation(np.arange(len(target)) % self.cv)
@@ -81,7 +81,7 @@ class TargetEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Position of each value among the known ones, then one for missing, then one for unseen."""
         found = []
         for (_, column), known in zip(table.items(), self.known_, strict=True):
-            codes = known.get_indexer(column)
+            codes = pd.Index(known, dtype=object).get_indexer(column.astype(object))
             codes = np.where(column.isna(), len(known), np.where(codes < 0, len(known) + 1, codes))
             found.append(codes)
         return found

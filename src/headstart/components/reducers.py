@@ -272,24 +272,35 @@ class RandomProjection(_Fitted):
 
 
 @dataclass(eq=False, repr=False)
-class Agglomeration(_Fitted):
-    """Columns that go together become one: `FeatureAgglomeration` with at most as many clusters as columns."""
+class Agglomeration(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Columns that go together become one: `FeatureAgglomeration` with at most as many clusters as columns.
+
+    `pooling_func` says which one: their ``"mean"``, ``"median"`` or ``"max"``.
+    """
 
     n_clusters: int = 25
     metric: str = "euclidean"
     linkage: str = "ward"
     pooling_func: str = "mean"
 
-    def _make(self, X: Any) -> Any:
-        if X.shape[1] < 2:
-            return None
-        metric = "euclidean" if self.linkage == "ward" else self.metric
-        if metric == "cosine" and not X.any(axis=0).all():
-            metric = "euclidean"  # a column of zeros has no direction
-        pooling = {"mean": np.mean, "median": np.median, "max": np.max}[self.pooling_func]
-        return FeatureAgglomeration(
-            min(self.n_clusters, X.shape[1]), metric=metric, linkage=self.linkage, pooling_func=pooling
-        )
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        X = _dense(X)
+        self.n_features_in_ = X.shape[1]
+        self.labels_ = None
+        if X.shape[1] > 1:
+            metric = "euclidean" if self.linkage == "ward" else self.metric
+            if metric == "cosine" and not X.any(axis=0).all():
+                metric = "euclidean"  # a column of zeros has no direction
+            count = min(self.n_clusters, X.shape[1])
+            self.labels_ = FeatureAgglomeration(count, metric=metric, linkage=self.linkage).fit(X).labels_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        X = _dense(X)
+        if self.labels_ is None:
+            return X
+        pooled = {"mean": np.mean, "median": np.median, "max": np.max}[self.pooling_func]
+        return np.column_stack([pooled(X[:, self.labels_ == k], axis=1) for k in range(self.labels_.max() + 1)])
 
 
 @dataclass(eq=False, repr=False)

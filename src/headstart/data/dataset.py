@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -56,6 +56,9 @@ class Dataset:
         Name of the target.
     notes
         Plain sentences: what was inferred, changed and left out, and what looks suspicious.
+    origin
+        How the table was read, in JSON types, so that it can be read so again: the ``suffix`` of its file, the
+        ``dialect`` of delimited text, the names of ``columns``, and which of them held ``weights``.
     """
 
     X: Any
@@ -69,6 +72,7 @@ class Dataset:
     name: str = "table"
     target: str = "target"
     notes: tuple[str, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_table(
@@ -148,6 +152,7 @@ class Dataset:
             name,
             target_name,
             tuple(dict.fromkeys([*(y.notes if y is not None else ()), *features.notes, *concerns])),
+            _origin(source, frame, weights),
         )
         logger.info("%r", dataset)
         return dataset
@@ -255,6 +260,18 @@ def _read(source: Any, target: Any) -> pd.DataFrame:
     if from_file and isinstance(target, str) and target in [str(cell) for cell in frame.iloc[0]]:
         return read_table(source, dialect={"header": True})
     return frame
+
+
+def _origin(source: Any, frame: pd.DataFrame, weights: Any) -> dict[str, Any]:
+    """How the table was read; see `Dataset`."""
+    origin: dict[str, Any] = {}
+    if isinstance(source, str | PathLike):
+        origin["suffix"] = "".join(Path(source).suffixes[-2:]).lower()
+        if "dialect" in frame.attrs:
+            origin |= {"dialect": frame.attrs["dialect"], "columns": list(frame.columns)}
+    if weights is not None:
+        origin["weights"] = weights if isinstance(weights, str) else None
+    return origin
 
 
 def _concerns(target: Target, features: Features) -> list[str]:

@@ -6,6 +6,7 @@ import csv
 import io
 import warnings
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 import pandas as pd
@@ -31,6 +32,11 @@ def read_delimited(stream: BinaryIO, dialect: Mapping[str, Any] | None = None) -
         A seekable stream of bytes.
     dialect
         Fields of `Dialect` that are known.
+
+    Returns
+    -------
+    DataFrame
+        Its ``attrs["dialect"]`` has the fields of the `Dialect` that was found.
     """
     sample = stream.read(SAMPLE_BYTES)
     if not sample.strip():
@@ -88,6 +94,7 @@ def _read(stream: BinaryIO, dialect: Dialect) -> pd.DataFrame:
     if not len(frame) or frame.iloc[:, -1].isna().any():
         _check_widths(stream, dialect, len(names))
     frame.columns = pd.Index(names, dtype=object)
+    frame.attrs["dialect"] = asdict(dialect)
     return frame.iloc[:, : len(names) - dropped]
 
 

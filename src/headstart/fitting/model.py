@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,8 @@ class Model:
         How probabilities are calibrated and classes chosen.
     notes
         Plain sentences about how it came about.
+    origin
+        How the training table was read; see `Dataset`.
     """
 
     schema: Schema
@@ -81,6 +83,12 @@ class Model:
     target: str = "target"
     decisions: Decisions = field(default_factory=Decisions)
     notes: tuple[str, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Member:
+        """The member with the lowest loss; of equals the one that weighs most."""
+        return min(self.members, key=lambda m: (m.loss, -m.weight))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -256,6 +256,7 @@ class Run:
             data.target,
             decisions,
             tuple(dict.fromkeys(self.notes)),
+            data.origin,
         )
 
     def seed_of(self, number: int) -> int:

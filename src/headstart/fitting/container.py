@@ -1,0 +1,137 @@
+"""The file of a model: a zip archive with a header in JSON and parts as bytes.
+
+Writing is atomic. Reading never trusts sizes or names: whatever is wrong with a file is a `ModelFileError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import uuid
+import zipfile
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import ModelFileError
+from headstart.store.artefacts import sync_directory
+from headstart.store.codec import decode, encode
+
+FORMAT = "headstart-model"
+VERSION = 1
+"""Of the format; a file of a later one is refused."""
+
+HARMLESS_BYTES = 64 * 2**20
+MOST_RATIO = 100
+"""A file that unpacks to more than `HARMLESS_BYTES` may be at most so many times smaller than its content."""
+
+_HEADER = "header.json"
+
+
+def write_container(path: str | PathLike[str], header: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+    """Write a file in one step: whoever reads the path sees the old file or the new one, never a part of it."""
+    target = Path(os.path.realpath(path))
+    _check_target(path, target)
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with open(temporary, "xb") as stream:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(_HEADER, encode({"format": FORMAT, "version": VERSION, **header}, "header"))
+                for name, content in parts.items():
+                    packed = content[:2] == b"PK"  # is a zip archive itself
+                    archive.writestr(name, content, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+        sync_directory(target.parent)
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be written: {error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _check_target(path: str | PathLike[str], target: Path) -> None:
+    if not target.parent.is_dir():
+        raise ModelFileError(f"the folder {target.parent} must exist to save a model there; make it first")
+    if target.is_dir():
+        raise ModelFileError(f"path must be a file, {path} is a folder; name a file in it")
+    if target.exists() and not is_container(target):
+        raise ModelFileError(
+            f"{path} exists and is no Headstart model, so it was left alone; choose another name or remove it first"
+        )
+
+
+def is_container(path: Path) -> bool:
+    """Whether there is a model of Headstart, of whatever version."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.getinfo(_HEADER).file_size > HARMLESS_BYTES:
+                return False
+            header = decode(archive.read(_HEADER).decode())
+        return isinstance(header, dict) and header.get("format") == FORMAT
+    except Exception:  # zipfile has many, and any of them means no
+        return False
+
+
+def read_container(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Header and parts of a file; `ModelFileError` where it is missing, damaged, too large, foreign or too new."""
+    place = Path(path)
+    if not place.exists():
+        raise ModelFileError(f"no file {path} was found; check the name and the folder")
+    if place.is_dir():
+        raise ModelFileError(f"path must be a file that save wrote, {path} is a folder")
+    try:
+        content = place.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error}") from error
+    if content[:2] != b"PK":
+        what = "is empty" if not content else "is something else"
+        raise ModelFileError(f"{path} must be a model that save wrote, it {what}")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            check_sizes(archive, len(content), str(path))
+            if _HEADER not in archive.namelist():
+                raise ModelFileError(f"{path} must be a model that save wrote, it is another kind of zip archive")
+            header = decode(archive.read(_HEADER).decode())
+            _check_header(header, str(path))
+            parts = {name: archive.read(name) for name in archive.namelist() if name != _HEADER}
+        for name, part in parts.items():
+            if part[:2] == b"PK":
+                with zipfile.ZipFile(io.BytesIO(part)) as inner:
+                    check_sizes(inner, len(part), f"{path} ({name})")
+    except ModelFileError:
+        raise
+    except Exception as error:  # zipfile, zlib, json and codecs have many kinds for what is one thing here
+        raise damaged(path, error) from error
+    return header, parts
+
+
+def damaged(path: str | PathLike[str], error: Exception) -> ModelFileError:
+    """The error for a file whose content is not what `save` writes."""
+    said = str(error).strip() or type(error).__name__
+    return ModelFileError(f"{path} is damaged or cut off, {said[:200]}; copy it again from where it was saved")
+
+
+def check_sizes(archive: zipfile.ZipFile, size: int, where: str) -> None:
+    """Raise for an archive that would unpack to sizes out of all proportion."""
+    unpacked = sum(info.file_size for info in archive.infolist())
+    if unpacked > HARMLESS_BYTES and unpacked > MOST_RATIO * size:
+        raise ModelFileError(
+            f"{where} has {size:,} bytes and says to hold {unpacked:,}, out of all proportion for a model; "
+            "it was not unpacked"
+        )
+
+
+def _check_header(header: Any, path: str) -> None:
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError(f"{path} must be a model that save wrote, it is another kind of zip archive")
+    version = header.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        written = (header.get("libraries") or {}).get("headstart", "a later version")
+        raise ModelFileError(
+            f"{path} has version {version} of the format and was written by Headstart {written}, this one knows "
+            f"version {VERSION}; update Headstart to load it"
+        )

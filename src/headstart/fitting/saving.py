@@ -1,0 +1,298 @@
+"""Saving and loading of fitted estimators: one file, from which loading runs no code.
+
+==================  ==============================================================================================
+``header.json``     versions, parameters, schema, classes, members and their pipelines, decisions, notes, tables
+``models.skops``    the fitted pipelines as data, see `headstart.fitting.trusted`
+``estimator.pkl``   instead of that, and only with ``safe=False``: a pickle, which `load` reads only if told to
+==================  ==============================================================================================
+
+A loaded estimator predicts, reports and exports code. It cannot be resumed and has no `history_`; to fit again it needs
+the table, as any other. The rows of the training table are not in the file, but for those that an algorithm keeps
+(nearest neighbours, support vectors, kernels) and the categories and words that an encoding knows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headstart.data.schema import Schema
+from headstart.errors import InvalidInput, ModelFileError, UntrustedModel, warn_user
+from headstart.fitting.container import damaged, read_container, write_container
+from headstart.fitting.decisions import Decisions
+from headstart.fitting.model import Member, Model
+from headstart.fitting.trusted import dump_models, load_models
+from headstart.space.pipeline import Pipeline
+from headstart.store.codec import encode
+
+if TYPE_CHECKING:
+    from headstart.estimators import HeadstartClassifier, HeadstartRegressor
+
+    Estimator = HeadstartClassifier | HeadstartRegressor
+
+_ESTIMATORS = ("HeadstartClassifier", "HeadstartRegressor")
+_LIBRARIES = ("headstart", "scikit-learn", "numpy", "pandas", "scipy", "lightgbm", "catboost", "xgboost", "skops")
+_TABLES = ("leaderboard_", "failures_")
+_MODELS, _PICKLE = "models.skops", "estimator.pkl"
+
+
+def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> None:
+    """Write a fitted estimator to a file.
+
+    Parameters
+    ----------
+    path
+        An existing file is replaced if it is a model, and left alone otherwise.
+    safe
+        Write data only. ``False`` writes a pickle, which holds anything, and which only those can load who trust the
+        writer.
+
+    Raises
+    ------
+    ModelFileError
+        The file cannot be written, or the model has parts that are not of Headstart's own search spaces.
+    """
+    header: dict[str, Any] = {"safe": safe, "estimator": _kind(estimator), "libraries": _versions()}
+    if not safe:
+        import cloudpickle
+
+        write_container(path, header, {_PICKLE: cloudpickle.dumps(estimator)})
+        return
+    model: Model = estimator.model_
+    params, notes = _params(estimator)
+    models = {"members": [list(m.models) for m in model.members], "best": estimator.__dict__.get("_best")}
+    header |= {
+        "params": params,
+        "columns": {"count": int(estimator.n_features_in_), "named": hasattr(estimator, "feature_names_in_")},
+        "model": _described(model),
+        "notes": [*estimator.notes_, *(note for note in notes if note not in estimator.notes_)],
+        "tables": {name: _table_content(getattr(estimator, name)) for name in _TABLES},
+    }
+    write_container(path, header, {_MODELS: dump_models(models)})
+
+
+def load(path: str | PathLike[str], trusted: bool = False) -> Any:
+    """Read a fitted estimator that `save` wrote.
+
+    Parameters
+    ----------
+    trusted
+        Also read a pickle, which runs code that its writer chose.
+
+    Raises
+    ------
+    UntrustedModel
+        The file is a pickle and `trusted` was not said, or it holds types that no model of ours has.
+    ModelFileError
+        The file is missing, damaged, something else, or of a later version.
+    """
+    header, parts = read_container(path)
+    _compare_versions(header, path)
+    if not header.get("safe", False):
+        return _unpickled(parts, path, trusted)
+    try:
+        return _restored(header, load_models(parts[_MODELS]))
+    except ModelFileError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except Exception as error:  # whatever a file of the right outer form can make go wrong inside
+        raise damaged(path, error) from error
+
+
+def _unpickled(parts: Mapping[str, bytes], path: str | PathLike[str], trusted: bool) -> Any:
+    if not trusted:
+        raise UntrustedModel(
+            f"{path} was saved with safe=False: it is a pickle, and loading a pickle runs whatever code its writer put "
+            "into it, with all your rights. If you trust who wrote it and how it came to you, load it with "
+            "trusted=True; otherwise ask for a file saved without safe=False"
+        )
+    try:
+        found = pickle.loads(parts[_PICKLE])
+    except Exception as error:
+        raise ModelFileError(
+            f"{path} cannot be unpickled, {type(error).__name__}: {error}; the modules of your own classes must be "
+            "importable, in the versions that they were saved with"
+        ) from error
+    _kind(found)
+    return found
+
+
+def _kind(estimator: Any) -> str:
+    name = next((base.__name__ for base in type(estimator).__mro__ if base.__name__ in _ESTIMATORS), None)
+    if name is None:
+        raise InvalidInput(f"a model must be one of {', '.join(_ESTIMATORS)}, got {type(estimator).__name__}")
+    return name
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _compare_versions(header: Mapping[str, Any], path: str | PathLike[str]) -> None:
+    """Warn where a library that predicts has another version now; later patches count as the same."""
+    ours, theirs = _versions(), header.get("libraries")
+    if not isinstance(theirs, dict):
+        raise damaged(path, ValueError("its header says nothing about versions"))
+    differ = [
+        f"{name} {theirs[name]} (now {ours.get(name, 'not installed')})"
+        for name in _LIBRARIES
+        if name in theirs and str(theirs[name]).split(".")[:2] != ours.get(name, "").split(".")[:2]
+    ]
+    if differ:
+        warn_user(f"{path} was saved with {', '.join(differ)}; predictions may differ, or fail: fit again to be sure")
+
+
+# -- what is in the header --------------------------------------------------------------------------------------------
+
+
+def _params(estimator: Any) -> tuple[dict[str, Any], list[str]]:
+    """Parameters that are plain, and notes about the others."""
+    params: dict[str, Any] = {}
+    notes = []
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, PathLike):
+            value = str(value)
+        try:
+            encode(value, name)
+            params[name] = {"tuple": list(value)} if isinstance(value, tuple) else {"value": value}
+        except InvalidInput:
+            hint = f"; set_params({name}=...) to judge test rows by it" if name == "metric" else ""
+            notes.append(f"{name} was an object, {_short(value)}, which a saved model cannot hold{hint}")
+    return params, notes
+
+
+def _short(value: Any) -> str:
+    name = getattr(value, "__name__", None)
+    text = str(name) if name else repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _described(model: Model) -> dict[str, Any]:
+    return {
+        "schema": model.schema.to_dict(),
+        "task": model.task,
+        "classes": None if model.classes is None else _labels_content(model.classes),
+        "members": [
+            {"number": m.number, "pipeline": m.pipeline.to_dict(), "loss": m.loss, "weight": m.weight}
+            for m in model.members
+        ],
+        "metric": model.metric,
+        "target": model.target,
+        "decisions": {"temperature": model.decisions.temperature, "factors": model.decisions.factors},
+        "notes": list(model.notes),
+        "origin": dict(model.origin),
+    }
+
+
+def _labels_content(classes: Any) -> dict[str, Any]:
+    labels = classes.tolist()
+    odd = [label for label in labels if not isinstance(label, str | int | float | bool)]
+    if odd:
+        raise ModelFileError(
+            f"labels must be texts, numbers or booleans to be saved as data, found {odd[0]!r}; use "
+            "save(path, safe=False), or fit with such labels"
+        )
+    return {"dtype": "object" if classes.dtype.kind in "OUT" else str(classes.dtype), "labels": labels}
+
+
+def _table_content(table: pd.DataFrame) -> dict[str, Any]:
+    return {
+        "columns": list(table.columns),
+        "dtypes": [str(dtype) for dtype in table.dtypes],
+        "rows": table.astype(object).to_numpy().tolist(),
+    }
+
+
+# -- and back ---------------------------------------------------------------------------------------------------------
+
+
+def _restored(header: Mapping[str, Any], models: Mapping[str, Any]) -> Any:
+    from headstart import estimators
+
+    kind = header["estimator"]
+    if kind not in _ESTIMATORS:
+        raise ValueError(f"it holds a {kind!r}")
+    maker: Any = getattr(estimators, kind)
+    known = inspect.signature(maker).parameters
+    estimator = maker(
+        **{
+            name: tuple(held["tuple"]) if "tuple" in held else held["value"]
+            for name, held in header["params"].items()
+            if name in known
+        }
+    )
+    model = _model(header["model"], models["members"])
+    estimator.model_ = model
+    estimator.n_features_in_ = int(header["columns"]["count"])
+    if header["columns"]["named"]:
+        estimator.feature_names_in_ = np.asarray(model.schema.names, dtype=object)
+    if model.classes is not None:
+        estimator.classes_ = model.classes
+    estimator.notes_ = [str(note) for note in header["notes"]]
+    for name in _TABLES:
+        setattr(estimator, name, _table(header["tables"][name]))
+    if models["best"] is not None:
+        _check_pipelines([models["best"]])
+        estimator._best = models["best"]
+    return estimator
+
+
+def _model(content: Mapping[str, Any], models: Any) -> Model:
+    described = content["members"]
+    if len(described) != len(models) or not described:
+        raise ValueError(f"it describes {len(described)} members and holds {len(models)}")
+    for found in models:
+        _check_pipelines(found)
+    labels, decisions = content["classes"], content["decisions"]
+    factors = decisions["factors"]
+    return Model(
+        Schema.from_dict(content["schema"]),
+        content["task"],
+        None if labels is None else _labels(labels),
+        tuple(
+            Member(m["number"], Pipeline.from_dict(m["pipeline"]), float(m["loss"]), float(m["weight"]), found)
+            for m, found in zip(described, models, strict=True)
+        ),
+        content["metric"],
+        content["target"],
+        Decisions(float(decisions["temperature"]), None if factors is None else tuple(factors)),
+        tuple(content["notes"]),
+        content["origin"],
+    )
+
+
+def _check_pipelines(models: Any) -> None:
+    pipeline = importlib.import_module("sklearn.pipeline").Pipeline
+    if not models or not all(isinstance(model, pipeline) for model in models):
+        raise ValueError("a member has something else than fitted pipelines")
+
+
+def _labels(content: Mapping[str, Any]) -> Any:
+    if content["dtype"] not in ("object", "bool", "int64", "int32", "float64"):
+        raise ValueError(f"labels of type {content['dtype']!r}")
+    labels = np.empty(len(content["labels"]), dtype=object)
+    labels[:] = content["labels"]
+    return labels.astype(content["dtype"])
+
+
+def _table(content: Mapping[str, Any]) -> pd.DataFrame:
+    table = pd.DataFrame(content["rows"], columns=content["columns"])
+    wanted = {
+        name: dtype
+        for name, dtype in zip(content["columns"], content["dtypes"], strict=True)
+        if dtype in ("int64", "float64", "bool", "object", "str")
+    }
+    return table.astype(wanted)

@@ -1,0 +1,244 @@
+"""Which types a safe model file may hold, and the reading and writing of fitted pipelines with skops.
+
+The types are those that pipelines of the catalog are made of when they are fitted, by name and one by one: this
+package's components, scikit-learn's estimators and what they keep inside, NumPy arrays and Python's plain values. There
+are no functions among them, and nothing whose making does anything but fill an object with data.
+
+A file can therefore not choose what is run. Crafted numbers are another matter: indices inside trees are checked here,
+but the libraries take other contents, such as those of a booster, for granted and could crash.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import json
+import pkgutil
+import warnings
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from headstart.errors import ModelFileError, UntrustedModel
+
+_LOADERS = frozenset(
+    (
+        "BytesNode",
+        "DTypeNode",
+        "DictNode",
+        "JsonNode",
+        "ListNode",
+        "LossNode",
+        "NdArrayNode",
+        "ObjectNode",
+        "RandomStateNode",
+        "SliceNode",
+        "SparseMatrixNode",
+        "TreeNode",
+        "TupleNode",
+        "TypeNode",
+    )
+)
+"""What skops may do to make an object; not among them are functions, methods, partials and constructors with arguments
+of the file's choice."""
+
+_PLAIN = (
+    *(f"builtins.{name}" for name in ("bool", "bytes", "dict", "float", "int", "list", "slice", "str", "tuple")),
+    *(f"numpy.{name}" for name in ("bool", "bool_", "dtype", "float32", "float64", "int32", "int64", "ndarray")),
+    *(f"numpy.{name}" for name in ("uint8", "uint32", "uint64")),
+    "numpy.random.mtrand.RandomState",
+    *(f"scipy.sparse.{module}" for module in ("_csr.csr_matrix", "_csr.csr_array", "_csc.csc_matrix")),
+)
+
+_SCIKIT_LEARN = {
+    "calibration": "CalibratedClassifierCV _CalibratedClassifier _SigmoidCalibration",
+    "compose": "ColumnTransformer make_column_selector",
+    "decomposition": "FactorAnalysis FastICA KernelPCA PCA TruncatedSVD",
+    "discriminant_analysis": "LinearDiscriminantAnalysis",
+    "dummy": "DummyClassifier DummyRegressor",
+    "ensemble": "AdaBoostClassifier AdaBoostRegressor ExtraTreesClassifier ExtraTreesRegressor "
+    "GradientBoostingClassifier GradientBoostingRegressor HistGradientBoostingClassifier HistGradientBoostingRegressor "
+    "RandomForestClassifier RandomForestRegressor RandomTreesEmbedding",
+    "ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "ensemble._hist_gradient_boosting.predictor": "TreePredictor",
+    "feature_extraction.text": "TfidfTransformer TfidfVectorizer",
+    "gaussian_process": "GaussianProcessClassifier GaussianProcessRegressor",
+    "gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+    "gaussian_process.kernels": "ConstantKernel Matern Product RBF RationalQuadratic Sum WhiteKernel",
+    "impute": "MissingIndicator SimpleImputer",
+    "kernel_approximation": "Nystroem RBFSampler",
+    "linear_model": "ElasticNet LogisticRegression Perceptron Ridge SGDClassifier SGDRegressor",
+    "linear_model._sgd_fast": "EpsilonInsensitive Hinge ModifiedHuber SquaredEpsilonInsensitive SquaredHinge",
+    "_loss._loss": "CyHalfBinomialLoss CyHalfMultinomialLoss CyHalfSquaredError CyHuberLoss",
+    "_loss.link": "HalfLogitLink IdentityLink Interval LogitLink MultinomialLogit",
+    "_loss.loss": "HalfBinomialLoss HalfMultinomialLoss HalfSquaredError",
+    "metrics._dist_metrics": "EuclideanDistance64 ManhattanDistance64 MinkowskiDistance64",
+    "model_selection": "StratifiedKFold",
+    "multiclass": "OneVsRestClassifier _ConstantPredictor",
+    "naive_bayes": "BernoulliNB GaussianNB MultinomialNB",
+    "neighbors": "KDTree KNeighborsClassifier KNeighborsRegressor",
+    "neural_network": "MLPClassifier MLPRegressor",
+    "neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "pipeline": "Pipeline",
+    "preprocessing": "Binarizer FunctionTransformer KBinsDiscretizer KernelCenterer LabelBinarizer LabelEncoder "
+    "MinMaxScaler Normalizer OneHotEncoder OrdinalEncoder PolynomialFeatures QuantileTransformer RobustScaler "
+    "StandardScaler",
+    "random_projection": "GaussianRandomProjection SparseRandomProjection",
+    "svm": "LinearSVC LinearSVR SVC SVR",
+    "tree": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor",
+    "tree._tree": "Tree",
+}
+"""Classes by module, both as they are imported; where a version of scikit-learn lacks one, it is not needed."""
+
+
+@cache
+def trusted_types() -> frozenset[str]:
+    """Full names of the types that a safe file may hold."""
+    return frozenset((*_PLAIN, *_of_scikit_learn(), *_of_components()))
+
+
+def _of_scikit_learn() -> Iterator[str]:
+    for module_name, names in _SCIKIT_LEARN.items():
+        try:
+            module = importlib.import_module(f"sklearn.{module_name}")
+        except ImportError:
+            continue
+        for name in names.split():
+            found = getattr(module, name, None)
+            if found is not None:
+                yield f"{found.__module__}.{found.__name__}"
+
+
+def _of_components() -> Iterator[str]:
+    from sklearn.base import BaseEstimator
+
+    from headstart import components
+
+    for info in pkgutil.iter_modules(components.__path__):
+        module = importlib.import_module(f"{components.__name__}.{info.name}")
+        for name, found in inspect.getmembers(module, inspect.isclass):
+            if found.__module__ == module.__name__ and issubclass(found, BaseEstimator):
+                yield f"{module.__name__}.{name}"
+
+
+def dump_models(models: Any) -> bytes:
+    """Fitted pipelines, in lists, as bytes that `load_models` reads; `ModelFileError` where a part is not trusted."""
+    from skops import io as skops
+
+    advice = "use save(path, safe=False), which writes a pickle that only those should load who trust you"
+    try:
+        content = bytes(skops.dumps(models, compression=zipfile.ZIP_DEFLATED, compresslevel=6))
+    except Exception as error:  # skops, and any __getstate__ of a user's class
+        raise ModelFileError(f"a part of this model cannot be saved as plain data: {error}; {advice}") from error
+    foreign = _untrusted(_schema(content))
+    if foreign:
+        raise ModelFileError(
+            f"a safe file holds only parts of Headstart's own search spaces, this model has {', '.join(foreign)}; "
+            f"{advice}"
+        )
+    return content
+
+
+def load_models(content: bytes) -> Any:
+    """Inverse of `dump_models`; `UntrustedModel` before anything is made of what it does not know."""
+    from skops import io as skops
+
+    foreign = _untrusted(_schema(content))
+    if foreign:
+        raise UntrustedModel(
+            f"a safe file must hold only parts of Headstart's own search spaces, found {', '.join(foreign)}; it was "
+            "made by another version of Headstart, or by someone who means harm: do not load it unless you know"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # versions that differ are said once, for the whole file
+        models = skops.loads(content, trusted=sorted(trusted_types()))
+    _check_trees(models)
+    return models
+
+
+def _schema(content: bytes) -> Any:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return json.loads(archive.read("schema.json"))
+
+
+def _untrusted(schema: Any) -> list[str]:
+    """Types in a skops file that are not among the trusted ones, sorted; nothing is imported or made."""
+    known, found = trusted_types(), set()
+    left = [schema]
+    while left:
+        node = left.pop()
+        if isinstance(node, list):
+            left += node
+        elif isinstance(node, dict):
+            left += node.values()
+            # Any of the three marks a node; an attribute that happens to be so named has a node, not a text, as value.
+            marks = [node.get(mark) for mark in ("__module__", "__class__", "__loader__")]
+            if any(isinstance(mark, str) for mark in marks):
+                module, name, loader = marks
+                if f"{module}.{name}" not in known:
+                    found.add(f"{module}.{name}")
+                elif loader not in _LOADERS:
+                    found.add(f"{module}.{name} ({loader})")
+    return sorted(found)
+
+
+def _check_trees(models: Any) -> None:
+    """Raise unless the nodes of all trees refer to nodes and columns that there are.
+
+    scikit-learn does not look: a crafted tree would read memory that is not its own.
+    """
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+    from sklearn.tree._tree import Tree
+
+    left: list[tuple[Any, int | None]] = [(models, None)]
+    seen: set[tuple[int, int | None]] = set()
+    while left:
+        item, columns = left.pop()
+        if (id(item), columns) in seen:
+            continue
+        seen.add((id(item), columns))
+        if isinstance(item, Tree):
+            width = item.n_features if columns is None else min(item.n_features, columns)
+            _check_nodes(item.children_left, item.children_right, item.feature, item.children_left < 0, width)
+        elif isinstance(item, TreePredictor):
+            nodes = item.nodes
+            _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] != 0, columns)
+            split = nodes[(nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0)]
+            bits = min(len(item.binned_left_cat_bitsets), len(item.raw_left_cat_bitsets))
+            if len(split) and int(split["bitset_idx"].max()) >= bits:
+                raise ModelFileError("a tree refers to categories that are not there; the file is damaged")
+        elif isinstance(item, dict):
+            left += [(value, columns) for value in item.values()]
+        elif isinstance(item, list | tuple):
+            left += [(value, columns) for value in item]
+        elif isinstance(item, np.ndarray):
+            if item.dtype == object:
+                left += [(value, columns) for value in item.ravel().tolist()]
+        elif hasattr(item, "__dict__"):
+            content = vars(item)
+            left += [(value, _columns_of(item, content, columns)) for value in content.values()]
+
+
+def _columns_of(item: Any, content: dict[str, Any], outer: int | None) -> int | None:
+    """How many columns a table has that comes to the trees of an estimator; None if it has none."""
+    own = content.get("n_features_in_")
+    if not type(item).__module__.startswith(("sklearn.ensemble", "sklearn.tree")) or not isinstance(own, int):
+        return None
+    return own if outer is None else min(own, outer)
+
+
+def _check_nodes(lefts: Any, rights: Any, features: Any, is_leaf: Any, n_features: int | None) -> None:
+    """Children come after their parents, so that every path ends, and splits look at columns that there are."""
+    if not len(lefts):
+        raise ModelFileError("a tree has no nodes; the file is damaged")
+    inner = np.flatnonzero(~np.asarray(is_leaf, dtype=bool))
+    columns = np.asarray(features)[inner]
+    bad = bool(len(columns)) and (columns.min() < 0 or (n_features is not None and columns.max() >= n_features))
+    for children in (np.asarray(lefts)[inner].astype(np.int64), np.asarray(rights)[inner].astype(np.int64)):
+        bad = bad or bool((children <= inner).any() or (children >= len(lefts)).any())
+    if bad:
+        raise ModelFileError("a tree refers to nodes or columns that are not there; the file is damaged")
