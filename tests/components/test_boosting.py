@@ -92,6 +92,20 @@ def test_validation_rows_of_unknown_classes_are_left_out(name):
     assert model.best_iteration_ == 60
 
 
+@pytest.mark.parametrize("name", [n for n in [*CLASSIFIERS, *REGRESSORS] if not n.startswith("Hist")])
+def test_the_rounds_end_when_time_is_up(name):
+    X, signal = table()
+    y = (signal > 0.5).astype(int)
+    made = {"n_estimators": 300, "early_stopping_rounds": 300}
+    model = make(name, **made).fit(X[:160], y[:160], eval_set=(X[160:], y[160:]), max_seconds=0.0)
+    assert model.best_iteration_ <= 2
+    assert np.isfinite(model.predict(X)).all()
+    whole = make(name, **made).fit(X[:160], y[:160], eval_set=(X[160:], y[160:]), max_seconds=1000.0)
+    same = make(name, **made).fit(X[:160], y[:160], eval_set=(X[160:], y[160:]))
+    assert whole.best_iteration_ == same.best_iteration_ > 2
+    np.testing.assert_array_equal(whole.predict(X), same.predict(X))
+
+
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
 def test_unseen_categories_count_as_missing(name):
     X, signal = table()

@@ -22,6 +22,7 @@ training fold that lacks a class is no special case.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
@@ -43,8 +44,14 @@ class _Booster(BaseEstimator, ABC):  # type: ignore[misc]
     class_weight: Any
     random_state: Any
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
-        """Fit; with `eval_set` stop when its loss has not fallen for `early_stopping_rounds` rounds."""
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, max_seconds: float | None = None
+    ) -> Self:
+        """Fit; with `eval_set` stop when its loss has not fallen for `early_stopping_rounds` rounds.
+
+        `max_seconds` ends the rounds in time, after one at least; scikit-learn's booster does not know it.
+        """
+        until = np.inf if max_seconds is None else time.monotonic() + max_seconds
         self.n_features_in_ = X.shape[1]
         self.categories_ = self._learn_categories(X)
         matrix = self._matrix(X)
@@ -53,7 +60,7 @@ class _Booster(BaseEstimator, ABC):  # type: ignore[misc]
         self.model_: Any = None
         self.constant_ = self._prior(target, weight)
         if len(np.unique(target)) > 1 and _varies(matrix):  # libraries differ in what they do otherwise
-            self.model_ = self._train(matrix, target, weight, self._validation(eval_set))
+            self.model_ = self._train(matrix, target, weight, self._validation(eval_set), until)
         return self
 
     def _learn_categories(self, X: Any) -> dict[int, list[Any]]:
@@ -108,7 +115,7 @@ class _Booster(BaseEstimator, ABC):  # type: ignore[misc]
     def _prior(self, target: Any, weight: Any) -> Any: ...
 
     @abstractmethod
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any: ...
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any: ...
 
     @abstractmethod
     def _raw(self, X: Any) -> Any:
@@ -203,6 +210,42 @@ def _seed(random_state: Any) -> int:
     return 0 if random_state is None else int(random_state)
 
 
+class _LightGBMClock:
+    """A callback that ends the training of LightGBM when time is up."""
+
+    order = 100  # after early stopping, which may end it with an earlier round
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+    def __call__(self, env: Any) -> None:
+        if time.monotonic() > self.until:
+            from lightgbm.callback import EarlyStopException
+
+            raise EarlyStopException(env.iteration, env.evaluation_result_list)
+
+
+class _CatBoostClock:
+    """A callback that ends the training of CatBoost when time is up."""
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+    def after_iteration(self, info: Any) -> bool:  # noqa: ARG002
+        return time.monotonic() <= self.until
+
+
+def _xgboost_clock(until: float) -> Any:
+    """A callback that ends the training of XGBoost when time is up."""
+    from xgboost.callback import TrainingCallback
+
+    class Clock(TrainingCallback):  # type: ignore[misc,unused-ignore]
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
+            return time.monotonic() > until
+
+    return Clock()
+
+
 @dataclass(eq=False, repr=False)
 class _LightGBM(_Booster):
     """LightGBM; see the library for the meaning of the parameters.
@@ -230,7 +273,7 @@ class _LightGBM(_Booster):
     class_weight: Any = None
     random_state: Any = None
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any:
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:
         import lightgbm
 
         k = self._n_classes
@@ -259,7 +302,10 @@ class _LightGBM(_Booster):
             rows,
             self.n_estimators,
             valid_sets=[lightgbm.Dataset(Xv, yv, weight=wv, reference=rows, params=own["params"])],
-            callbacks=[lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)],
+            callbacks=[
+                lightgbm.early_stopping(self.early_stopping_rounds, verbose=False),
+                _LightGBMClock(until),
+            ],
         )
         self.best_iteration_ = max(1, model.best_iteration)
         return model
@@ -311,7 +357,7 @@ class _CatBoost(_Booster):
             table[i] = np.where(np.isnan(X[:, i]), -1, X[:, i]).astype(np.int64)
         return catboost.Pool(table, y, weight=weight, cat_features=list(self.categories_), thread_count=1)
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any:
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:
         import catboost
 
         k = self._n_classes
@@ -335,6 +381,7 @@ class _CatBoost(_Booster):
             eval_set=self._pool(*validation),
             early_stopping_rounds=self.early_stopping_rounds,
             use_best_model=True,
+            callbacks=[_CatBoostClock(until)] if np.isfinite(until) else None,
         )
         self.best_iteration_ = max(1, model.tree_count_)
         return model
@@ -388,7 +435,7 @@ class _XGBoost(_Booster):
         kinds = ["c" if i in self.categories_ else "float" for i in range(X.shape[1])]
         return xgboost.DMatrix(X, y, weight=weight, feature_types=kinds, enable_categorical=True, nthread=1)
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any:
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:
         import xgboost
 
         k = self._n_classes
@@ -415,8 +462,10 @@ class _XGBoost(_Booster):
             evals=[(self._rows(*validation), "valid")],
             early_stopping_rounds=self.early_stopping_rounds,
             verbose_eval=False,
+            callbacks=[_xgboost_clock(until)],
         )
-        self.best_iteration_ = model.best_iteration + 1
+        best = model.attr("best_iteration")  # not there if time was up in the first round
+        self.best_iteration_ = model.num_boosted_rounds() if best is None else int(best) + 1
         return model
 
     def _raw(self, X: Any) -> Any:
@@ -469,7 +518,7 @@ class _HistGradientBoosting(_Booster):
     class_weight: Any = None
     random_state: Any = None
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any:
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:  # noqa: ARG002
         from sklearn import ensemble
 
         kind = ensemble.HistGradientBoostingClassifier if self._n_classes else ensemble.HistGradientBoostingRegressor

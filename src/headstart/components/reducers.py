@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 from sklearn import decomposition, ensemble, kernel_approximation, preprocessing, random_projection
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import FeatureAgglomeration
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
 
@@ -305,7 +306,7 @@ class Agglomeration(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class PolynomialFeatures(_Fitted):
-    """Products of columns; refuses to make more than `most` columns."""
+    """Products of columns; where they would be more than `most`, of the columns that vary most, beside all columns."""
 
     degree: int = 2
     interaction_only: bool = False
@@ -313,16 +314,24 @@ class PolynomialFeatures(_Fitted):
     most: int = 1500
 
     def _make(self, X: Any) -> Any:
-        d, degree = X.shape[1], self.degree
-        count = sum(comb(d, k) for k in range(1, degree + 1)) if self.interaction_only else comb(d + degree, degree) - 1
-        if count > self.most:
-            raise ValueError(
-                f"polynomial features must be at most {self.most}, got {count} from {d} columns at degree {degree}; "
-                f"select or reduce columns before, or leave this step out"
-            )
-        return preprocessing.PolynomialFeatures(
-            degree, interaction_only=self.interaction_only, include_bias=self.include_bias
+        products = preprocessing.PolynomialFeatures(
+            self.degree, interaction_only=self.interaction_only, include_bias=self.include_bias
         )
+        d = X.shape[1]
+        chosen = d
+        while chosen > 1 and self._count(chosen) + d - chosen > self.most:
+            chosen -= 1
+        if chosen == d:
+            return products
+        varied = np.argsort(-X.var(axis=0), kind="stable")
+        parts = [("products", products, varied[:chosen].tolist()), ("others", "passthrough", varied[chosen:].tolist())]
+        return ColumnTransformer(parts)
+
+    def _count(self, d: int) -> int:
+        """Columns that `d` columns become."""
+        if self.interaction_only:
+            return sum(comb(d, k) for k in range(1, self.degree + 1))
+        return comb(d + self.degree, self.degree) - 1
 
 
 @dataclass(eq=False, repr=False)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
+_FITTING_SHARE = 0.8
+"""Of the time of an evaluation, what boosting may use; the rest is for preparation and prediction."""
 
 
 class LiveObjective:
@@ -47,7 +49,8 @@ class LiveObjective:
     The artefact ``predictions`` holds what each row was predicted as by models that had not seen it, averaged where it
     was in several validation parts, and NaN where it was in none: (n, classes) probabilities or (n,) numbers.
 
-    An estimator whose ``fit`` takes an ``eval_set`` is stopped early on the validation part of the fold.
+    An estimator whose ``fit`` takes an ``eval_set`` is stopped early on the validation part of the fold. One that also
+    takes ``max_seconds`` ends its rounds before the limit of the evaluation, and is no timeout.
     """
 
     def __init__(
@@ -78,18 +81,20 @@ class LiveObjective:
         self._fit(self.space.default(), train[few], valid[:20], seed=0)
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
-        del limits  # the sandbox keeps them
-        return outcome_of(lambda: self._evaluate(pipeline, seed, fidelity), fidelity)
+        seconds = limits.now().seconds  # the sandbox keeps it; boosting is told, to end before
+        until = None if seconds is None else time.monotonic() + _FITTING_SHARE * seconds
+        return outcome_of(lambda: self._evaluate(pipeline, seed, fidelity, until), fidelity)
 
-    def _evaluate(self, pipeline: Pipeline, seed: int, fidelity: Fidelity) -> Outcome:
+    def _evaluate(self, pipeline: Pipeline, seed: int, fidelity: Fidelity, until: float | None) -> Outcome:
         started = time.perf_counter()
         folds = self._folds(fidelity)
         total = np.zeros((self.dataset.n_rows, *self._shape))
         count = np.zeros(self.dataset.n_rows)
         losses, values, models = [], [], []
-        for train, valid in folds:
+        for i, (train, valid) in enumerate(folds):
+            allowed = None if until is None else max(0.0, until - time.monotonic()) / (len(folds) - i)
             try:
-                fold = self._fit(pipeline, train, valid, seed)
+                fold = self._fit(pipeline, train, valid, seed, allowed)
             except (SpaceError, MissingDependency) as error:
                 return Outcome.failed(Status.INVALID, str(error), fidelity=fidelity)
             if not np.isfinite(fold.predictions).all():
@@ -126,7 +131,14 @@ class LiveObjective:
     def _shape(self) -> tuple[int, ...]:
         return () if self.dataset.classes is None else (len(self.dataset.classes),)
 
-    def _fit(self, pipeline: Pipeline, train: NDArray[np.int64], valid: NDArray[np.int64], seed: int) -> FittedFold:
+    def _fit(
+        self,
+        pipeline: Pipeline,
+        train: NDArray[np.int64],
+        valid: NDArray[np.int64],
+        seed: int,
+        max_seconds: float | None = None,
+    ) -> FittedFold:
         data = self.dataset
         kinds = {} if data.is_sparse else {name: str(kind) for name, kind in data.kinds.items()}
         model = self.space.build(pipeline, seed, kinds)
@@ -136,7 +148,7 @@ class LiveObjective:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a search meets thousands; what matters is in the outcome
             started = time.perf_counter()
-            fit_model(model, X, y, weights, (X_valid, y_valid))
+            fit_model(model, X, y, weights, (X_valid, y_valid), max_seconds)
             fitted = time.perf_counter()
             predictions = predict_model(model, X_valid, self._shape)
             predicted = time.perf_counter()
@@ -149,8 +161,9 @@ def fit_model(
     y: NDArray[Any],
     weights: Array | None = None,
     validation: tuple[Any, NDArray[Any]] | None = None,
+    max_seconds: float | None = None,
 ) -> Any:
-    """Fit a built pipeline; with validation data, an estimator that can is stopped early on them."""
+    """Fit a built pipeline; an estimator that can is stopped early, on validation data and when time is up."""
     *_, (name, last) = model.steps
     fit = getattr(last, "estimator", last).fit
     known = inspect.signature(fit).parameters
@@ -159,6 +172,8 @@ def fit_model(
         options["sample_weight"] = weights
     if validation is None or "eval_set" not in known:
         return model.fit(X, y, **{f"{name}__{key}": value for key, value in options.items()})
+    if max_seconds is not None and "max_seconds" in known:
+        options["max_seconds"] = max_seconds
     front = model[:-1]
     inner = front.fit_transform(X, y) if len(front) else X
     outer = front.transform(validation[0]) if len(front) else validation[0]
