@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -8,3 +9,9 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "space")]  # tests share `fakes` and `strategies`
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
+
+# Test processes side by side share the cores among them; set before numeric libraries are loaded.
+_processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+if _processes > 1:
+    for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(_variable, str(max(1, (os.cpu_count() or 1) // _processes)))

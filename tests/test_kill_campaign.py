@@ -2,11 +2,12 @@
 
 import os
 import random
-import select
+import runpy
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,74 +20,69 @@ from headstart.testing.examples import live_task
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 
-WORK = """
-import sys, time
-import numpy as np
-from headstart import FunctionObjective, Limits, Outcome, Sandbox, Store, Study
-from headstart.evaluation.synthetic import Synthetic
-from headstart.testing.examples import live_task, small_space
-from fakes import TreeOptimizer  # cheap to import, and what it proposes depends on all results before
-
-inner = Synthetic(small_space(), 7)
-
-def objective(pipeline, seed):
-    time.sleep(0.0002 * (seed % 20))
-    outcome = inner(pipeline, Limits(), seed)
-    return Outcome.of(outcome.loss, artefacts={"predictions": np.full(200, outcome.loss)})
-
-def acknowledge(study, trial):
-    print(trial.number, flush=True)
-
-def run(location, sandboxed, **budget):
-    function = FunctionObjective(objective)
-    with Store.open(location) as store:
-        study = Study(
-            live_task(), Sandbox(function) if sandboxed else function, TreeOptimizer(),
-            store=store, resume=True, callbacks=[acknowledge],
-        )
-        study.run(n_jobs=2, **budget)
-"""
+PROGRAM = Path(__file__).with_name("run_program.py")
 
 
-def kill_once(location, sandboxed, rng):
-    """Start a run, kill it at a random moment, and return what it said was finished."""
-    code = f"{WORK}\nrun({str(location)!r}, {sandboxed}, evaluations=10**6)"
-    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": paths}
+@pytest.fixture(scope="module")
+def program():
+    """The program's names, for what is run here."""
+    return runpy.run_path(str(PROGRAM))
+
+
+@contextmanager
+def server(location, sandboxed):
+    """A process that has imported all there is to import and forks a run when it is told to."""
+    paths = os.pathsep.join([str(PROGRAM.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True, env=environment
+        [sys.executable, str(PROGRAM), str(location), str(sandboxed)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        env={**os.environ, "PYTHONPATH": paths},
     )
-    said = b""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def kill_once(server, rng):
+    """Have a run started, kill it at a random moment, and return what it said was finished."""
+    server.stdin.write("go\n")
+    _, pid = server.stdout.readline().split()
+    said = []
     # Mostly while trials come in, sometimes during the start or the replay of the log.
     if rng.random() < 0.8:
-        select.select([process.stdout], [], [], 30)
+        said.append(int(server.stdout.readline()))
     time.sleep(rng.uniform(0, 0.15))
-    process.send_signal(signal.SIGKILL)
-    said = process.stdout.read()
-    assert process.wait() == -signal.SIGKILL
-    return [int(line) for line in said.split(b"\n")[:-1]]
+    os.kill(int(pid), signal.SIGKILL)
+    while not (line := server.stdout.readline().strip()).startswith("ended"):
+        said.append(int(line))
+    assert line == f"ended {-signal.SIGKILL}"
+    return said
 
 
 @pytest.mark.parametrize(("sandboxed", "kills"), [(False, 85), (True, 15)])
-def test_a_hundred_kills_lose_nothing(tmp_path, sandboxed, kills):
+def test_a_hundred_kills_lose_nothing(tmp_path, program, sandboxed, kills):
     rng = random.Random(11 + sandboxed)
     location = tmp_path / "store"
     finished = set()
-    for kill in range(kills):
-        finished |= set(kill_once(location, sandboxed, rng))
-        if kill % 10 == 0 or kill == kills - 1:
-            with Store.open(location) as store:
-                if store.studies():
-                    check(store, finished)
+    with server(location, sandboxed) as process:
+        for kill in range(kills):
+            finished |= set(kill_once(process, rng))
+            if kill % 10 == 0 or kill == kills - 1:
+                with Store.open(location) as store:
+                    if store.studies():
+                        check(store, finished)
     assert len(finished) > kills, "the kills came before anything was finished"
 
     target = max(finished) + 10
-    namespace = {}
-    exec(WORK, namespace)
-    namespace["run"](location, False, evaluations=target)
+    program["run"](location, False, evaluations=target)
     with Store.open(location) as store:
         trials = store.read_study("study").trials()
-    straight = Study(live_task(), namespace["objective"], TreeOptimizer()).run(evaluations=target, n_jobs=2)
+    straight = Study(live_task(), program["objective"], TreeOptimizer()).run(evaluations=target, n_jobs=2)
     assert [t.proposal for t in trials] == [t.proposal for t in straight]
     assert [t.outcome.loss for t in trials] == [t.outcome.loss for t in straight]
     # No artefact without a trial is left behind.

@@ -46,12 +46,18 @@ TARGETS = {
 }
 
 
+def most(step, name, limit):
+    """Bound a setting, if the step has it."""
+    value = step.get_params().get(name)
+    if value is not None and value > limit:
+        step.set_params(**{name: limit})
+
+
 def fit_and_predict(space, pipeline, task):
     built = space.build(pipeline, seed=0, kinds=KINDS)
-    settings = built[-1].get_params()
-    for name, most in (("n_estimators", ROUNDS), ("max_iter", 100)):
-        if settings.get(name) is not None and settings[name] > most:
-            built[-1].set_params(**{name: most})
+    for step in built:
+        most(step, "n_estimators", ROUNDS)
+    most(built[-1], "max_iter", 100)
     y = TARGETS[task]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

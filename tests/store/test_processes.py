@@ -81,9 +81,10 @@ def test_no_finished_trial_is_lost_when_the_process_is_killed(place, new_log, tm
 def test_others_read_while_one_writes(place, new_log):
     with place.open() as store:
         new_log(store, "other").close()
-    writer = start("write", place.location, "study", 100)
+    writer = start("write", place.location, 100, "study")
     lengths = []
     with place.open() as store:
+        assert writer.stdout.readline() == "ready\n"
         while writer.poll() is None or not lengths:
             if "study" not in [summary.name for summary in store.studies()]:
                 continue
@@ -94,7 +95,7 @@ def test_others_read_while_one_writes(place, new_log):
             if told:
                 assert (view.artefact(told[-1].number, "predictions") == told[-1].number).all()
             lengths.append(len(events))
-        assert writer.stdout.read().strip() == "done"
+        assert writer.stdout.read() == "0\n"
         assert lengths == sorted(lengths)
         assert len(set(lengths)) > 2
         assert len(store.read_study("study").events()) == 200
@@ -103,8 +104,8 @@ def test_others_read_while_one_writes(place, new_log):
 
 
 def test_many_processes_make_and_write_one_store(place):
-    writers = [start("write", place.location, f"study {i}", 20) for i in range(3)]
-    assert [writer.communicate()[0].strip() for writer in writers] == ["done"] * 3
+    writers = start("write", place.location, 20, *(f"study {i}" for i in range(3)))
+    assert writers.communicate()[0] == "ready\n0\n"
     with place.open(create=False) as store:
         assert sorted(s.name for s in store.studies()) == [f"study {i}" for i in range(3)]
         assert {s.n_trials for s in store.studies()} == {20}

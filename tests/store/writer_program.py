@@ -1,8 +1,9 @@
 """Program of the process tests: stores trials until it is killed.
 
 ``serve LOCATION SCRATCH`` forks a writer at each line of its input, so that a test can kill many of them without
-waiting for imports; ``write LOCATION STUDY COUNT`` writes so many trials; ``hold LOCATION`` keeps a study locked, with
-a forked child that outlives it. Each line of output is one acknowledgement.
+waiting for imports; ``write LOCATION COUNT STUDY ...`` writes so many trials to each study, each from a process of its
+own, and says ``ready`` before that and how many of them failed after it; ``hold LOCATION`` keeps a study locked, with a
+forked child that outlives it. Each other line of output is one acknowledgement.
 """
 
 import os
@@ -41,6 +42,7 @@ def opened(store):
 
 
 def write_until_killed(location, scratch):
+    say(f"pid {os.getpid()}")
     with Store.open(location) as store, opened(store) as log:
         proposals = log.pending()
         number = len(log.trials()) + len(proposals)
@@ -70,20 +72,32 @@ def write_until_killed(location, scratch):
 def serve(location, scratch):
     Store.open(location).close()  # imports all that a writer needs
     for _ in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                write_until_killed(location, scratch)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        say(f"pid {pid}")
+        pid = _forked(write_until_killed, location, scratch)
         os.waitpid(pid, 0)
         say("dead")
 
 
-def write(location, study, count):
+def write(location, count, *studies):
+    say("ready")
+    children = [_forked(_write, location, study, count) for study in studies]
+    say(sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children))
+
+
+def _forked(function, *arguments):
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            function(*arguments)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return pid
+
+
+def _write(location, study, count):
     with Store.open(location) as store:
         store.add_task("task", {})
         with store.create_study(study, "task", 0, {}) as log:
@@ -91,7 +105,6 @@ def write(location, study, count):
                 proposal = Proposal(number, Pipeline(["knn"]))
                 log.ask(proposal)
                 log.finish(Trial(proposal, Outcome.of(0.5, artefacts={"predictions": np.full(20, number)}), 1, 2))
-    say("done")
 
 
 def hold(location):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,7 +55,13 @@ def small_space() -> PipelineSpace:
 
 
 def small_meta(n_tasks: int = 6, n_pipelines: int = 60, missing: float = 0.1, seed: int = 0) -> MetaDataset:
-    """A meta-dataset of related synthetic tasks, some cells missing."""
+    """A meta-dataset of related synthetic tasks, some cells missing. Nothing in it is shared with another one."""
+    return pickle.loads(_small_meta(n_tasks, n_pipelines, missing, seed))  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=8)
+def _small_meta(n_tasks: int, n_pipelines: int, missing: float, seed: int) -> bytes:
+    """The pickled meta-dataset: contract tests want hundreds of them, and its losses take a while."""
     rng = np.random.default_rng(seed)
     space = small_space()
     drawn = space.sample(rng, 10 * n_pipelines).unique()[:n_pipelines]
@@ -68,7 +76,7 @@ def small_meta(n_tasks: int = 6, n_pipelines: int = 60, missing: float = 0.1, se
     losses = np.array([[0.7 * common[i] + 0.3 * loss(f, i) for i in range(len(drawn))] for f in own])
     losses[rng.random(losses.shape) < missing] = np.nan
     metafeatures = {"example": rng.standard_normal((n_tasks, 3))}
-    return MetaDataset(recorded, losses, [f"task {t}" for t in range(n_tasks)], metafeatures)
+    return pickle.dumps(MetaDataset(recorded, losses, [f"task {t}" for t in range(n_tasks)], metafeatures))
 
 
 def live_task(key: str = "live") -> Task:
