@@ -1,4 +1,4 @@
-"""What the machinery costs: sandbox, limits, ask, store. Run: python benchmarks/overhead.py [--quick]
+"""What the machinery costs: sandbox, limits, ask, store, space. Run: python benchmarks/overhead.py [--quick]
 
 Timings on a shared machine are noisy; each part prints what it is compared with, measured in the same run.
 """
@@ -206,6 +206,22 @@ def _with_artefacts(trial: Trial, artefacts: Mapping[str, object]) -> Trial:
     return Trial(Proposal(trial.number, trial.pipeline), outcome, trial.started, trial.finished)
 
 
+def space_seconds(repeats: int) -> None:
+    """What a pipeline of the default space costs to draw, to encode and to decode."""
+    from headstart.space.catalog import load
+
+    space, rng = load("classification"), np.random.default_rng(0)
+    many = space.sample(rng, 20_000)
+    pipelines = list(many)
+    table = Table(title="Default space: seconds")
+    for column in ("what", "median s", "aim, at most"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    table.add_row("sample 1,000", f"{statistics.median(timed(lambda: space.sample(rng, 1000), repeats)):.3f}", "0.2")
+    table.add_row("encode 20,000", f"{statistics.median(timed(lambda: space.encode(pipelines), repeats)):.3f}", "1")
+    table.add_row("decode 20,000", f"{statistics.median(timed(lambda: list(many), repeats)):.3f}", "")
+    console.print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
@@ -214,6 +230,7 @@ def main() -> None:
     limit_overrun(2 if quick else 10)
     ask_seconds((10, 100) if quick else (10, 100, 1000))
     store_rate(200 if quick else 1000)
+    space_seconds(3 if quick else 10)
 
 
 if __name__ == "__main__":

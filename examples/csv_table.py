@@ -30,7 +30,7 @@ def customers(n: int) -> pd.DataFrame:
         {
             "customer": [f"C{i:05d}" for i in range(n)],
             "age": age,
-            "city": np.where(rng.random(n) < 0.05, None, city),
+            "city": pd.Series(city).mask(rng.random(n) < 0.05),
             "joined": joined.strftime("%d.%m.%Y"),
             "spent": spent.round(2),
             "returned": np.where(rng.random(n) < chance, "yes", "no"),

@@ -4,10 +4,11 @@ import numpy as np
 from fakes import MultiStepOptimizer, TransductiveSurrogate, TreeOptimizer
 
 from headstart.optimizers.bayes import Bayes
-from headstart.optimizers.portfolio import Portfolio
+from headstart.optimizers.portfolio import Default, Portfolio
 from headstart.optimizers.random import RandomSearch
 from headstart.surrogates.forest import ForestSurrogate
 from headstart.testing import OptimizerContract
+from headstart.trials import Fidelity
 
 
 class TestRandom(OptimizerContract):
@@ -26,6 +27,20 @@ class TestPortfolio(OptimizerContract):
 class TestPortfolioThenRandom(OptimizerContract):
     def make(self, task):
         return Portfolio(task.candidates.sample(np.random.default_rng(0), 4).unique(), then="random")
+
+
+class TestScreenedPortfolio(OptimizerContract):
+    waits = True
+    endless = False  # it tries pipelines again at full fidelity
+
+    def make(self, task):
+        pipelines = task.candidates.sample(np.random.default_rng(0), 6).unique()
+        return Portfolio(pipelines, then="random", screen=Fidelity(0.5), promote=2)
+
+
+class TestDefault(OptimizerContract):
+    def make(self, task):
+        return Default()
 
 
 class TestBayesWithForest(OptimizerContract):

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import time
 import warnings
 from collections import Counter
 
@@ -271,14 +270,3 @@ def test_a_matrix_of_numbers_needs_no_kinds(name):
     numbers = X[["z", "w", "count"]].to_numpy()
     built = space.build(pipeline, seed=0)
     assert built.fit(numbers, TARGETS[tasks(name)[0]]).predict(numbers).shape == (len(X),)
-
-
-def test_speed_is_printed():
-    space = catalog.load("classification")
-    start = time.perf_counter()
-    space.sample(np.random.default_rng(0), 1000)
-    sampled = time.perf_counter() - start
-    pipelines = list(space.sample(np.random.default_rng(0), 20_000))
-    start = time.perf_counter()
-    space.encode(pipelines)
-    print(f"sampling 1,000: {sampled:.3f} s; encoding 20,000: {time.perf_counter() - start:.3f} s")
