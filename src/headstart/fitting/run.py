@@ -385,10 +385,10 @@ def _default_metric(dataset: Dataset) -> str:
 
 
 def _in_words(members: Sequence[Member], refit: str) -> str:
-    what = "one pipeline" if len(members) == 1 else f"an ensemble of {len(members)} pipelines"
+    what = "one pipeline" if len(members) == 1 else f"an ensemble of {len(members)} pipelines, each"
     models = sum(len(m.models) for m in members)
     if refit == "full":
-        return f"{what}, fitted on all rows"
+        return f"{what} fitted on all rows"
     if refit == "single" or models == len(members):
-        return f"{what}, each with the model of one fold"
-    return f"{what}, each the mean of the models of its folds ({models} models)"
+        return f"{what} with the model of one fold"
+    return f"{what} the mean of the models of its folds ({models} models)"
