@@ -29,7 +29,7 @@ from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.settings import Settings, choose_space
-from headstart.fitting.shelf import CAPACITY, Shelf
+from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.fitting.simple import simple_model
 from headstart.history import History
 from headstart.optimizers.base import Optimizer, evaluation_seed
@@ -106,7 +106,8 @@ class Run:
         self.objective = LiveObjective(
             self.space, dataset, self.plan.splits, self.metric.given, [c.name for c in bounds], keep_models=True
         )
-        self._shelf = Shelf(self.objective, max(CAPACITY, settings.max_members))
+        room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
+        self._shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room)
         self.study = self._new_study(resume)
         self.notes: list[str] = []
 

@@ -14,6 +14,8 @@ from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Limits, Outcome
 
 CAPACITY = 30
+CAPACITY_BYTES = 4 * 10**9
+"""Most room on the disk for models; forests on large tables have hundreds of megabytes each."""
 
 
 class Shelf:
@@ -26,13 +28,14 @@ class Shelf:
     ----------
     objective
         Its outcomes have the artefact ``models``: a list, or the path of its pickle.
-    capacity
-        How many evaluations' models are kept; those of the worst go first.
+    capacity, capacity_bytes
+        How many evaluations' models are kept, and how large their files may be; those of the worst go first.
     """
 
-    def __init__(self, objective: Objective, capacity: int = CAPACITY) -> None:
+    def __init__(self, objective: Objective, capacity: int = CAPACITY, capacity_bytes: float = CAPACITY_BYTES) -> None:
         self.objective = objective
         self.capacity = capacity
+        self.capacity_bytes = capacity_bytes
         self._models: dict[int, tuple[float, Any]] = {}
         self._mutex = threading.Lock()
 
@@ -48,8 +51,11 @@ class Shelf:
         with self._mutex:
             self._remove(seed)
             self._models[seed] = (loss, models)
-            if len(self._models) > self.capacity:
+            while len(self._models) > 1 and (len(self._models) > self.capacity or self._bytes() > self.capacity_bytes):
                 self._remove(max(self._models, key=lambda key: self._models[key][0]))
+
+    def _bytes(self) -> int:
+        return sum(models.stat().st_size for _, models in self._models.values() if isinstance(models, Path))
 
     def _remove(self, seed: int) -> None:
         _, models = self._models.pop(seed, (0.0, None))
