@@ -182,6 +182,13 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         self._take(self._run)
         return self
 
+    def finish(self) -> Self:
+        """Make the model of what was found by a `fit` that Ctrl-C ended."""
+        if self._run is None:
+            raise InvalidInput("there is nothing to finish: fit was not called, or did not come to searching")
+        self._take(self._run)
+        return self
+
     def _settings(self) -> Settings:
         given = self.get_params(deep=False)
         seed = given.pop("random_state")

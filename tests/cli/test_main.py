@@ -34,7 +34,7 @@ def test_help_and_version():
 
 def test_methods():
     lines = headstart("methods").stdout.splitlines()
-    assert "optimizer     bayes, portfolio, random" in lines
+    assert "optimizer     bayes, default, portfolio, random" in lines
 
 
 def test_studies(store):

@@ -1,20 +1,44 @@
-"""The command ``headstart``."""
+"""The command ``headstart``. Here its parts are only declared; each imports what it needs when it is called."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
+from enum import StrEnum
 from io import TextIOWrapper
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+
+from headstart.cli import complete
 
 app = typer.Typer(
     name="headstart",
     help="AutoML with a head start: finds a good pipeline fast because it has learned from other tables.",
+    epilog="Begin with: headstart fit train.csv --target COLUMN",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_USE, _KNOW = "Fit and use a model", "Look around"
+
+
+class Task(StrEnum):
+    """Kinds of targets."""
+
+    classification = "classification"
+    regression = "regression"
+
+
+class Refit(StrEnum):
+    """What the members of a model predict with."""
+
+    bag = "bag"
+    full = "full"
+    single = "single"
 
 
 def _version(wanted: bool) -> None:
@@ -34,7 +58,319 @@ def _options(
     pass
 
 
-@app.command()
+def duration(text: str) -> float:
+    """Seconds of a text such as 90, 90s, 10m or 1.5h.
+
+    >>> duration("10m")
+    600.0
+    """
+    found = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([smh]?)\s*", str(text))
+    try:
+        seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"must be a time such as 90, 10m or 1.5h, got {text!r}")
+    return seconds
+
+
+Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Feather, ARFF, JSON lines or Excel.", metavar="TABLE")]
+Model = Annotated[Path, typer.Argument(help="Directory that 'fit' made, or a model's file.", metavar="DIR")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Best = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many to show.", show_default=False)]
+
+
+@app.command(rich_help_panel=_USE)
+def fit(
+    table: Table,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.", show_default=False)
+    ] = None,
+    task: Annotated[
+        Task | None, typer.Option(help="Kind of target; by default inferred from it.", show_default=False)
+    ] = None,
+    time: Annotated[
+        float | None,
+        typer.Option(
+            "--time",
+            parser=duration,
+            metavar="SECONDS",
+            help="Time for everything: 90, 10m, 1.5h. 60 seconds where neither this nor --evaluations is given.",
+            rich_help_panel="Budget",
+            show_default=False,
+        ),
+    ] = None,
+    evaluations: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of pipelines to try, in all. With this alone, the same command gives the same model.",
+            rich_help_panel="Budget",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            metavar="N",
+            help="Pipelines at once; -1 for all cores. By default as many as cores and memory allow.",
+            rich_help_panel="Budget",
+            show_default=False,
+        ),
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GB",
+            help="Memory that the run may use. By default most of what is free.",
+            rich_help_panel="Budget",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to optimise, by scikit-learn's name: roc_auc, f1, r2, … By default what suits the target.",
+            autocompletion=complete.metrics,
+            rich_help_panel="Search",
+            show_default=False,
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            help="How to search; 'headstart methods' lists them.",
+            autocompletion=complete.optimizers,
+            rich_help_panel="Search",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(
+            help="What to search; 'headstart show-space' lists them. By default the one for the kind of target.",
+            autocompletion=complete.spaces,
+            rich_help_panel="Search",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ALGORITHM",
+            help="Use only these of their stage; may be repeated.",
+            autocompletion=complete.algorithms,
+            rich_help_panel="Search",
+            show_default=False,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ALGORITHM",
+            help="Do not use these; may be repeated.",
+            autocompletion=complete.algorithms,
+            rich_help_panel="Search",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Everything random follows from it; 0 by default.",
+            rich_help_panel="Search",
+            show_default=False,
+        ),
+    ] = None,
+    ensemble: Annotated[
+        bool | None,
+        typer.Option(
+            "--ensemble/--no-ensemble",
+            help="Combine the best pipelines, as is the default, or take the best one.",
+            rich_help_panel="Model",
+            show_default=False,
+        ),
+    ] = None,
+    refit: Annotated[
+        Refit | None,
+        typer.Option(
+            help="Predict with the models of all folds (bag, the default), with one fitted on all rows (full), or with "
+            "the model of one fold (single).",
+            rich_help_panel="Model",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Directory for the model and all about it. By default named after the table, with .headstart.",
+            rich_help_panel="Output",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the fit in that directory: same settings, new time.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object at the end.", rich_help_panel="Output")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.", rich_help_panel="Output")
+    ] = False,
+) -> None:
+    """Find a good model for a table within a budget.
+
+    Whether to predict a class or a number is inferred from the target.
+
+    Ctrl-C ends the search and makes the model of what was found. Pressed
+    twice, it leaves at once, and --resume goes on later.
+
+    \b
+    Examples:
+      headstart fit train.csv --target price
+      headstart fit train.csv -t churned --time 10m --metric f1 --out churn
+      headstart fit train.csv --out churn --resume --time 1h
+      headstart fit train.parquet -t y --include lightgbm --include catboost
+    """
+    from headstart.cli.fit import Request
+    from headstart.cli.fit import fit as run
+
+    settings: dict[str, Any] = {
+        "target": target,
+        "task": None if task is None else task.value,
+        "time": time,
+        "evaluations": evaluations,
+        "metric": metric,
+        "optimizer": optimizer,
+        "space": space,
+        "include": include or [],
+        "exclude": exclude or [],
+        "jobs": jobs,
+        "memory": memory,
+        "seed": seed,
+        "ensemble": ensemble,
+        "refit": None if refit is None else refit.value,
+    }
+    code = run(Request(table, out, resume, settings), quiet=quiet, as_json=json)
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command(rich_help_panel=_USE)
+def predict(
+    model: Model,
+    table: Table,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities, a column per class.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file; by default CSV is printed."),
+    ] = None,
+) -> None:
+    """Predict every row of a table.
+
+    \b
+    Examples:
+      headstart predict train.headstart new.csv > predictions.csv
+      headstart predict train.headstart new.csv --proba --out predictions.parquet
+    """
+    from headstart.cli.predict import predict as run
+
+    run(model, table, proba, out)
+
+
+@app.command(rich_help_panel=_USE)
+def leaderboard(
+    model: Model,
+    table: Annotated[
+        Path | None, typer.Argument(help="A test table with the target: score the model and its members on it.")
+    ] = None,
+    best: Best = None,
+    json: AsJson = False,
+) -> None:
+    """List the pipelines that were tried, best first.
+
+    \b
+    Examples:
+      headstart leaderboard train.headstart
+      headstart leaderboard train.headstart test.csv
+    """
+    from headstart.cli.reports import leaderboard as run
+
+    run(model, table, best, json)
+
+
+@app.command(rich_help_panel=_USE)
+def importance(model: Model, table: Table, best: Best = None, json: AsJson = False) -> None:
+    """Show how much each column matters to a model.
+
+    A column's values are shuffled, and the score falls by so much. It is best
+    done on a table that was not trained on; the table must have the target.
+
+    \b
+    Example:
+      headstart importance train.headstart test.csv
+    """
+    from headstart.cli.reports import importance as run
+
+    run(model, table, best, json)
+
+
+@app.command(rich_help_panel=_USE)
+def export(
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it; printed by default.")
+    ] = None,
+) -> None:
+    """Write the best pipeline as a Python script that does not need Headstart.
+
+    \b
+    Example:
+      headstart export train.headstart --out pipeline.py
+    """
+    from headstart.cli.predict import export as run
+
+    run(model, out)
+
+
+@app.command(rich_help_panel=_KNOW)
+def inspect(
+    table: Table,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.", show_default=False)
+    ] = None,
+    task: Annotated[
+        Task | None, typer.Option(help="Kind of target; by default inferred from it.", show_default=False)
+    ] = None,
+) -> None:
+    """Show what is inferred from a table: kinds of columns, the task, what looks suspicious.
+
+    \b
+    Example:
+      headstart inspect train.csv --target price
+    """
+    from headstart.cli.reports import inspect as run
+
+    run(table, target, None if task is None else task.value)
+
+
+@app.command(rich_help_panel=_KNOW)
 def methods() -> None:
     """List the optimizers, surrogates, acquisitions and extractors that are installed."""
     from headstart.registry import KINDS, names
@@ -44,9 +380,12 @@ def methods() -> None:
         typer.echo(f"{kind:13} {', '.join(found) if found else '-'}")
 
 
-@app.command("show-space")
+@app.command("show-space", rich_help_panel=_KNOW)
 def show_space(
-    name: Annotated[str | None, typer.Argument(help="Name of a space; all names when omitted.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of a space; all names when omitted.", autocompletion=complete.spaces),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the space as JSON.")] = False,
 ) -> None:
     """Show the stages, algorithms and hyper-parameters of a search space."""
@@ -60,19 +399,22 @@ def show_space(
     show(catalog.load(name), json)
 
 
-@app.command()
+@app.command(rich_help_panel=_KNOW)
 def studies(
     store: Annotated[str, typer.Argument(help="Directory or database URL of a store.")],
     name: Annotated[
         str | None, typer.Argument(help="Show the best trials of this study instead of all studies.")
     ] = None,
     best: Annotated[int, typer.Option(help="How many trials to show.", min=1)] = 10,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """List the studies of a store, or the best trials of one."""
     from headstart.cli.studies import show_studies, show_trials
+    from headstart.errors import InvalidInput
     from headstart.store import Store
 
+    if "://" not in store and not Path(store).exists():
+        raise InvalidInput(f"there is no store at {store}; check the place")
     with Store.open(store, create=False) as opened:
         if name is None:
             show_studies(opened, json)
@@ -80,21 +422,31 @@ def studies(
             show_trials(opened, name, best, json)
 
 
-def main() -> None:
-    """Run the command; a mistake of the user is one line on standard error and exit code 2, never a traceback."""
-    from headstart.errors import HeadstartError
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command; what goes wrong is one line on standard error, never a traceback."""
+    from headstart.cli.messages import MISTAKE, plain_warnings, report, say
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
+    code: int | None
     try:
-        app()
-    except HeadstartError as error:
-        typer.echo(f"headstart: {error}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        sys.stderr.close()
-        sys.exit(0)
+        with plain_warnings():
+            code = app(args, prog_name="headstart", standalone_mode=False)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except Exception as error:
+        # What the parser raises has no public class that all versions of typer share.
+        if hasattr(error, "format_message"):
+            message = error.format_message()
+            if message:  # none where the help was shown for want of arguments
+                path = getattr(getattr(error, "ctx", None), "command_path", "headstart")
+                say(f"{message.rstrip('.')}; see '{path} --help'")
+            code = getattr(error, "exit_code", MISTAKE)
+        else:
+            code = report(error)
+    sys.exit(code or 0)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,12 @@ class Lines(Progress):
             self.write(line)
 
     def trial(self, run: Run, trial: Trial) -> None:
+        from headstart.fitting.reports import in_words
+
         if trial is run.history.best:
             score = run.metric.to_score(float(trial.outcome.loss or 0.0))
-            self.write(f"{run.elapsed:7.1f} s  {run.metric.name} {score:.5g}  {trial.pipeline}")
+            steps = in_words(trial, [stage.name for stage in run.space.stages])
+            self.write(f"{run.elapsed:7.1f} s  {run.metric.name} {score:.5g}  {steps}")
         elif run.elapsed - self._last > self.every:
             failed = sum(not t.outcome.ok for t in run.history)
             self.write(f"{run.elapsed:7.1f} s  {len(run.history)} pipelines tried, {failed} failed")

@@ -110,6 +110,8 @@ class Run:
         self._shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room)
         self.study = self._new_study(resume)
         self.notes: list[str] = []
+        self.score: float | None = None
+        """Of the model that `finish` made, on the validation rows that its members were chosen by."""
 
     def _key(self, splits: Splits) -> str:
         parts = [self.dataset.key, splits.key, self.metric.name, self.space.key]
@@ -217,7 +219,8 @@ class Run:
     def finish(self) -> Model:
         """The model of what was found, made in the time that is left."""
         self.notes = [*self.dataset.notes]
-        candidates = self._candidates()
+        self.score = None
+        candidates = self.candidates()
         if not candidates:
             return self._simple()
         single = not self.settings.ensemble or bool(self.settings.constraints)
@@ -239,6 +242,8 @@ class Run:
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number][validated] for m in members], axis=0)
         decisions = self._decisions(average, validated)
+        judged = decisions.calibrated(average) * (decisions.factors or 1.0)
+        self.score = self.metric.to_score(self._loss(validated, judged))
         if self.settings.refit == "full":
             members = self._refitted(members)
         elif self.settings.refit == "single":
@@ -264,7 +269,7 @@ class Run:
         """The seed that a trial was evaluated with."""
         return evaluation_seed(self.study.seed, number)
 
-    def _candidates(self) -> list[Trial]:
+    def candidates(self) -> list[Trial]:
         """Trials that a model may be made of, best first: in full, or on fewer rows if all rows were validated."""
         folds = len(self.plan.splits)
         whole = [t for t in self.history if t.outcome.ok and (t.proposal.fidelity.folds or folds) >= folds]

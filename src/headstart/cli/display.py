@@ -1,0 +1,227 @@
+"""What `headstart fit` shows while it runs: a picture that is redrawn in place, plain lines, or nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from headstart.cli.messages import saying_with
+from headstart.cli.signals import Signals
+from headstart.fitting.progress import Lines, Progress
+from headstart.trials import Trial
+
+if TYPE_CHECKING:
+    from headstart.fitting.run import Run
+    from headstart.space.pipeline import Pipeline
+
+REFRESHES = 4
+"""Per second."""
+_IMPROVEMENTS = 5
+_NO_STEPS = ("none", "native")
+
+
+def wants_picture(console: Console, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a picture can be redrawn on this console and is welcome."""
+    plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") in ("dumb", "unknown")
+    return console.is_terminal and not console.is_dumb_terminal and not plain
+
+
+def make_display(quiet: bool) -> Display:
+    """The one that suits standard error."""
+    if quiet:
+        return Display(Progress())
+    console = Console(stderr=True, highlight=False)
+    return Picture(console) if wants_picture(console) else Display(Lines(_write_line))
+
+
+def _write_line(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+class Display(Progress):
+    """Hands on to `inner` what happens, and sees to it that the budget began when the command did.
+
+    Parameters
+    ----------
+    inner
+        Shows it.
+    """
+
+    def __init__(self, inner: Progress) -> None:
+        self.inner = inner
+        self.started = time.time()
+        self.run: Run | None = None
+        self.new = 0
+        """Pipelines that this run has tried, without those of an earlier one."""
+        self.signals = Signals(self.close)
+
+    @contextmanager
+    def open(self, doing: str) -> Iterator[Display]:  # noqa: ARG002
+        """Shown for as long as this is entered, with the signals taken."""
+        with self.signals:
+            yield self
+
+    def close(self) -> None:
+        """Give the terminal back."""
+
+    def begin(self, run: Run) -> None:
+        run.started = self.started  # reading the table and loading the libraries took time as well
+        self.run = self.signals.run = run
+        self.inner.begin(run)
+
+    def trial(self, run: Run, trial: Trial) -> None:
+        self.new += 1
+        self.inner.trial(run, trial)
+
+    def phase(self, run: Run, text: str) -> None:
+        self.signals.making = True
+        self.inner.phase(run, text)
+
+    def end(self, run: Run) -> None:
+        self.inner.end(run)
+
+
+class Picture(Display):
+    """A few lines that are redrawn in place: the budget, counts, the best, what runs, the last improvements."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(Progress())
+        self.console = console
+        self.doing = ""
+        self.statuses: Counter[str] = Counter()
+        self.best: Trial | None = None
+        self.improvements: deque[tuple[float, str, str]] = deque(maxlen=_IMPROVEMENTS)
+        self._seen: dict[int, float] = {}
+        self._live = Live(
+            console=console, get_renderable=self.render, refresh_per_second=REFRESHES, transient=True, screen=False
+        )
+
+    @contextmanager
+    def open(self, doing: str) -> Iterator[Display]:
+        self.doing = doing
+        with saying_with(self._write), self._live, self.signals:
+            yield self
+
+    def _write(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def begin(self, run: Run) -> None:
+        super().begin(run)
+        self.doing = ""
+        self.statuses.update(str(t.outcome.status) for t in run.history)
+        self.best = run.history.best
+
+    def trial(self, run: Run, trial: Trial) -> None:
+        super().trial(run, trial)
+        self.statuses[str(trial.outcome.status)] += 1
+        if trial is run.history.best:
+            self.best = trial
+            self.improvements.append((run.elapsed, _score(run, trial), steps(trial.pipeline)))
+
+    def phase(self, run: Run, text: str) -> None:
+        super().phase(run, text)
+        self.doing = text
+
+    # -- the picture; drawn by a thread of its own ----------------------------------------------------------------
+
+    def render(self) -> RenderableType:
+        run = self.run
+        if run is None:
+            return Text(f"{self.doing} … {clock(time.time() - self.started)}")
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(style="dim", no_wrap=True)
+        rows.add_column(ratio=1, overflow="ellipsis")
+        rows.add_row("tried", self._counts())
+        rows.add_row("best", self._best(run))
+        rows.add_row("now", Text(self.doing, no_wrap=True, overflow="ellipsis") if self.doing else self._running(run))
+        for i, (seconds, score, text) in enumerate(reversed(self.improvements)):
+            line = Text.assemble((f"{clock(seconds)}  ", "dim"), f"{score:>10}  ", (text, "dim"))
+            line.no_wrap, line.overflow = True, "ellipsis"
+            rows.add_row("improved" if i == 0 else "", line)
+        data = run.dataset
+        what = f"{data.name}: {data.target!r}, {data.task}, {data.n_rows} rows × {data.n_features} columns"
+        title = Text(f"{what}, {run.metric.name}", no_wrap=True, overflow="ellipsis", style="bold")
+        return Group(title, self._bar(run), rows)
+
+    def _bar(self, run: Run) -> RenderableType:
+        """How much of the budget is used: of the time, or of the evaluations, whichever is further."""
+        seconds, evaluations, tried = run.settings.seconds, run.settings.evaluations, sum(self.statuses.values())
+        used, words = [], []
+        if seconds is not None:
+            used.append(run.elapsed / seconds)
+            words.append(f"{clock(run.elapsed)} of {clock(seconds)}, {clock(max(0.0, seconds - run.elapsed))} left")
+        else:
+            words.append(clock(run.elapsed))
+        if evaluations is not None:
+            used.append(tried / evaluations)
+            words.append(f"{tried} of {evaluations} pipelines")
+        line = Table.grid(expand=False, padding=(0, 2))
+        line.add_row(ProgressBar(total=1.0, completed=min(1.0, max(used, default=0.0)), width=30), ", ".join(words))
+        return line
+
+    def _counts(self) -> Text:
+        counts = dict(self.statuses)
+        text = Text(f"{sum(counts.values())} pipelines", no_wrap=True, overflow="ellipsis")
+        for status, count in sorted(counts.items(), key=lambda item: (item[0] != "ok", item[0])):
+            text.append("   ").append(f"{count} {status}", style="green" if status == "ok" else "yellow")
+        return text
+
+    def _best(self, run: Run) -> Text:
+        best = self.best
+        if best is None:
+            return Text("-")
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"{run.metric.name} {_score(run, best)}", style="bold green").append(f"  {steps(best.pipeline)}")
+        return text
+
+    def _running(self, run: Run) -> Text:
+        """The pipelines under way, with the seconds since they were first seen here."""
+        study, now = run.study, time.time()
+        under_way = [(n, p) for n, p in sorted(study.history.pending.items()) if n not in study._untold]
+        parts = []
+        for number, proposal in under_way[: run.plan.n_jobs]:
+            seconds = now - self._seen.setdefault(number, now)
+            parts.append(f"{proposal.pipeline.algorithms[-1]} {seconds:.0f} s")
+        return Text(", ".join(parts) or "choosing what to try", no_wrap=True, overflow="ellipsis")
+
+
+def _score(run: Run, trial: Trial) -> str:
+    return f"{run.metric.to_score(float(trial.outcome.loss or 0.0)):.5g}"
+
+
+def steps(pipeline: Pipeline) -> str:
+    """Names of the steps that do something, the estimator first since a line may be cut off.
+
+    >>> from headstart.space.pipeline import Pipeline
+    >>> steps(Pipeline(["median", "none", "pca", "knn"]))
+    'knn after median > pca'
+    """
+    *before, last = [pipeline.algorithms[i] for i in pipeline.order or range(len(pipeline.algorithms))]
+    kept = [name for name in before if name not in _NO_STEPS]
+    return f"{last} after {' > '.join(kept)}" if kept else last
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are some.
+
+    >>> clock(75), clock(3723.4)
+    ('1:15', '1:02:03')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

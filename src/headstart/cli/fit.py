@@ -1,0 +1,275 @@
+"""`headstart fit`: a table in, a directory with a model out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headstart.cli.display import Display, make_display
+from headstart.cli.folder import Folder, replace_file, write_json
+from headstart.cli.messages import say
+from headstart.cli.signals import Terminated
+from headstart.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headstart.data.dataset import Dataset
+    from headstart.fitting.run import Run
+
+_PROBLEM = ("target", "task", "metric", "optimizer", "space", "include", "exclude", "seed")
+"""Settings that tell which problem it is; a fit goes on only with the same."""
+_DEFAULTS: dict[str, Any] = {"optimizer": "default", "seed": 0, "include": [], "exclude": []}
+_BUDGET = ("time", "evaluations")
+
+
+@dataclass
+class Request:
+    """What was typed; None, or nothing in a list, is what was not.
+
+    Parameters
+    ----------
+    table
+        The file.
+    out
+        Directory of the fit.
+    resume
+        Go on with the fit in that directory.
+    settings
+        By the names of the options.
+    """
+
+    table: Path
+    out: Path | None
+    resume: bool
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def fit(request: Request, *, quiet: bool, as_json: bool) -> int:
+    """Search, make the model and write everything; returns the exit code."""
+    folder = Folder.for_table(request.table) if request.out is None else Folder(request.out)
+    before = folder.read_request() if request.resume else None
+    if before is None:
+        folder.check_new()
+    settings = _settings(request.settings, before)
+    if settings["jobs"] is not None and (settings["jobs"] < -1 or settings["jobs"] == 0):
+        raise InvalidInput(f"--jobs must be at least 1, or -1 for all cores, got {settings['jobs']}")
+    if settings["memory"] is not None and settings["memory"] <= 0:
+        raise InvalidInput(f"--memory must be a positive number of gigabytes, got {settings['memory']:g}")
+    display = make_display(quiet)
+    try:
+        with display.open(f"reading {request.table.name}"):
+            return _fit(request, settings, before, folder, display, quiet, as_json)
+    except KeyboardInterrupt:
+        _say_what_is_kept("stopped before a pipeline was finished", folder, display)
+        return 130
+    except Terminated as error:
+        _say_what_is_kept(f"ended by {error}", folder, display)
+        return error.exit_code
+
+
+def _say_what_is_kept(what: str, folder: Folder, display: Display) -> None:
+    if folder.request.exists():
+        done = 0 if display.run is None else len(display.run.history)
+        say(f"{what}; no new model was made; {done} pipelines are kept in {folder.path}, go on with --resume")
+    else:
+        say(f"{what}; nothing was kept")
+
+
+def _settings(given: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """The settings that count: those given, those of before, the defaults; raises where they do not agree."""
+    known = {name: value for name, value in given.items() if value is not None and value != []}
+    if before is None:
+        return {name: known.get(name, _DEFAULTS.get(name)) for name in given}
+    earlier = before.get("settings", {})
+    for name in _PROBLEM:
+        if name in known and known[name] != earlier.get(name):
+            raise InvalidInput(
+                f"a fit goes on only with the same {name}: it was {earlier.get(name)!r}, got {known[name]!r}; leave "
+                f"--{name} out, or start anew with another --out"
+            )
+    if any(name in known for name in _BUDGET):
+        earlier = {name: value for name, value in earlier.items() if name not in _BUDGET}
+    return {name: known.get(name, earlier.get(name, _DEFAULTS.get(name))) for name in given}
+
+
+def _fit(
+    request: Request,
+    settings: dict[str, Any],
+    before: dict[str, Any] | None,
+    folder: Folder,
+    display: Display,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    dataset = _read(request.table, settings)
+    kind = "regression" if dataset.task == "regression" else "classification"
+    content: dict[str, Any] = {
+        "table": str(request.table.resolve()),
+        "key": dataset.key,
+        "settings": {**settings, "task": kind},
+        "first": {name: settings[name] for name in _BUDGET},
+    }
+    if before is not None:
+        if before.get("key") != dataset.key:
+            raise InvalidInput(
+                f"a fit goes on only with the same table: {request.table} does not have the content of "
+                f"{before.get('table')} as it was; start anew with another --out"
+            )
+        content["first"] = before.get("first", content["first"])
+    folder.begin(content)
+    try:
+        estimator, reason = _search(dataset, settings, content["first"], before is not None, folder, display)
+    except BaseException:
+        if before is None and (display.run is None or not len(display.run.history)):
+            folder.undo()
+        raise
+    assert display.run is not None
+    display.signals.making = True
+    _write(estimator, folder)
+    report = _report(request, settings, folder, display, estimator, reason)
+    write_json(folder.report, report)
+    display.close()
+    if as_json:
+        typer.echo(json.dumps(report, indent=2))
+    elif not quiet:
+        from headstart.cli.summary import show_summary
+
+        show_summary(report, request.table)
+    return 0
+
+
+def _read(table: Path, settings: dict[str, Any]) -> Dataset:
+    from headstart.data.dataset import Dataset
+
+    if settings["target"] is None:
+        from headstart.data.errors import column_hint
+        from headstart.data.read import read_table
+
+        raise InvalidInput(f"name the column to predict with --target; {column_hint('', read_table(table).columns)}")
+    return Dataset.from_table(table, settings["target"], task=settings["task"])
+
+
+def _search(
+    dataset: Dataset, settings: dict[str, Any], first: dict[str, Any], resume: bool, folder: Folder, display: Display
+) -> tuple[Any, str]:
+    """A fitted estimator, and why the search ended."""
+    from headstart.estimators import HeadstartClassifier, HeadstartRegressor
+
+    memory = settings["memory"]
+    estimator = (HeadstartRegressor if dataset.task == "regression" else HeadstartClassifier)(
+        time_budget=settings["time"],
+        evaluations=settings["evaluations"],
+        metric=settings["metric"],
+        optimizer=settings["optimizer"],
+        space=settings["space"],
+        include=settings["include"],
+        exclude=settings["exclude"],
+        ensemble=settings["ensemble"] is not False,
+        refit=settings["refit"] or "bag",
+        n_jobs=settings["jobs"],
+        memory_limit=None if memory is None else int(memory * 1e9),
+        random_state=settings["seed"],
+        store=folder.store,
+    )
+    if resume:
+        estimator.set_params(splitter=_splitter_of_before(dataset, settings, first))
+    try:
+        estimator.fit(dataset, resume=resume, progress=display)
+    except KeyboardInterrupt:
+        run = display.run
+        found = 0 if run is None else len(run.candidates())
+        if run is None or not found:
+            raise
+        pipelines = "1 pipeline" if found == 1 else f"{len([t for t in run.history if t.outcome.ok])} pipelines"
+        say(f"stopped; making the model of {pipelines}; press Ctrl-C again to leave at once")
+        display.signals.making = True
+        estimator.finish()
+        return estimator, "interrupted"
+    assert display.run is not None
+    return estimator, str(display.run.study.reason or "seconds")
+
+
+def _splitter_of_before(dataset: Dataset, settings: dict[str, Any], first: dict[str, Any]) -> Any:
+    """What makes the splits that the fit began with, which another budget may not."""
+    from headstart.fitting.plan import make_plan
+    from headstart.fitting.settings import Settings
+
+    def splits(budget: dict[str, Any], splitter: Any) -> Any:
+        chosen = Settings(
+            time_budget=budget["time"], evaluations=budget["evaluations"], splitter=splitter, seed=settings["seed"]
+        )
+        return make_plan(dataset, chosen).splits
+
+    wanted = splits(first, None)
+    for splitter in (None, 5, 3, 0.2):
+        if splits(settings, splitter).key == wanted.key:
+            return splitter
+    return list(wanted.pairs)
+
+
+def _write(estimator: Any, folder: Folder) -> None:
+    estimator.save(folder.model)
+    replace_file(folder.leaderboard, lambda new: estimator.leaderboard_.to_csv(new, index=False))
+
+
+def _report(
+    request: Request, settings: dict[str, Any], folder: Folder, display: Display, estimator: Any, reason: str
+) -> dict[str, Any]:
+    """All about a fit, as JSON types."""
+    from headstart import __version__
+
+    run = display.run
+    assert run is not None
+    data = run.dataset
+    return {
+        "headstart": __version__,
+        "table": str(request.table.resolve()),
+        "target": data.target,
+        "task": data.task,
+        "rows": data.n_rows,
+        "columns": data.n_features,
+        "settings": settings,
+        "metric": run.metric.name,
+        "score": run.score,
+        "best": _best(run),
+        "members": _members(run, estimator),
+        "pipelines": len(run.history),
+        "new_pipelines": display.new,
+        "statuses": dict(Counter(str(t.outcome.status) for t in run.history)),
+        "reason": reason,
+        "seconds": round(time.time() - display.started, 3),
+        "notes": list(estimator.notes_),
+        "out": str(folder.path),
+        "model": str(folder.model),
+    }
+
+
+def _best(run: Run) -> dict[str, Any] | None:
+    found = run.candidates()[:1]
+    return _row(run, found[0]) if found else None
+
+
+def _members(run: Run, estimator: Any) -> list[dict[str, Any]]:
+    trials = {trial.number: trial for trial in run.history}
+    return [
+        {"weight": round(member.weight, 6), **_row(run, trials[member.number])}
+        if member.number in trials
+        else {"weight": member.weight, "score": None, "estimator": str(member.pipeline), "pipeline": "", "trial": None}
+        for member in sorted(estimator.model_.members, key=lambda m: -m.weight)
+    ]
+
+
+def _row(run: Run, trial: Any) -> dict[str, Any]:
+    from headstart.fitting.reports import in_words
+
+    return {
+        "score": run.metric.to_score(float(trial.outcome.loss)),
+        "estimator": trial.pipeline.algorithms[-1],
+        "pipeline": in_words(trial, [stage.name for stage in run.space.stages]),
+        "trial": trial.number,
+    }

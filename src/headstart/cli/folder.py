@@ -1,0 +1,131 @@
+"""The directory of a fit.
+
+====================  ===============================================================================
+``fit.json``          what was asked for, written before anything is tried; `--resume` reads it
+``store/``            every pipeline that was tried
+``model.headstart``   the model
+``leaderboard.csv``   the pipelines, best first
+``report.json``       settings, scores, counts, notes
+====================  ===============================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headstart.estimators import HeadstartClassifier, HeadstartRegressor
+
+MODEL = "model.headstart"
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+
+
+class Folder:
+    """The directory of a fit, new or of an earlier one.
+
+    Parameters
+    ----------
+    path
+        Where.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.model = path / MODEL
+        self.store = path / "store"
+        self.leaderboard = path / "leaderboard.csv"
+        self.report = path / "report.json"
+        self.request = path / "fit.json"
+        self._made: list[Path] = []
+
+    @classmethod
+    def for_table(cls, table: Path) -> Folder:
+        """In the current directory, named after the table."""
+        name = Path(table.name)
+        if name.suffix.lower() in _COMPRESSED:
+            name = name.with_suffix("")
+        return cls(Path(f"{name.stem}.headstart"))
+
+    def check_new(self) -> None:
+        """Raise `InvalidInput` if there is something."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidInput(f"{self.path} must be a directory, it is a file; choose another place with --out")
+        if self.path.is_dir() and any(self.path.iterdir()):
+            again = "go on with it with --resume, or " if self.request.exists() else ""
+            raise InvalidInput(f"{self.path} exists and is not empty; {again}choose another place with --out")
+
+    def read_request(self) -> dict[str, Any]:
+        """What an earlier fit was asked for."""
+        if not self.request.exists():
+            raise InvalidInput(f"there is nothing to resume in {self.path}; leave --resume out, or name it with --out")
+        return read_json(self.request)
+
+    def begin(self, request: dict[str, Any]) -> None:
+        """Make the directory and note what was asked for."""
+        missing = [self.path, *self.path.parents]
+        self._made = [path for path in missing if not path.exists()]
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_json(self.request, request)
+
+    def undo(self) -> None:
+        """Take away what `begin` made; only for a fit that began here and tried nothing."""
+        shutil.rmtree(self.store, ignore_errors=True)
+        try:
+            self.request.unlink(missing_ok=True)
+            for path in self._made:
+                path.rmdir()
+        except OSError:
+            pass  # something else is in it
+
+
+def find_model(path: Path) -> Path:
+    """The model's file in the directory of a fit, or the file itself."""
+    if path.is_file():
+        return path
+    if not path.exists():
+        raise InvalidInput(f"{path} not found; give the directory that 'headstart fit' made, or a model's file")
+    if not (path / MODEL).exists():
+        begun = (path / "fit.json").exists()
+        advice = "its fit did not end, go on with --resume" if begun else "was it made by 'headstart fit'?"
+        raise InvalidInput(f"there is no {MODEL} in {path}; {advice}")
+    return path / MODEL
+
+
+def load_model(path: Path) -> HeadstartClassifier | HeadstartRegressor:
+    """The estimator in the directory of a fit, or in a file."""
+    file = find_model(path)
+    from headstart.fitting.saving import load
+
+    found: HeadstartClassifier | HeadstartRegressor = load(file)
+    return found
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InvalidInput(f"{path} is damaged: {error}; choose another place with --out") from None
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{path} is damaged: it must hold a JSON object; choose another place with --out")
+    return content
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    replace_file(path, lambda new: new.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8"))
+
+
+def replace_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file in full or not at all."""
+    new = path.with_name(f".{os.getpid()}.{path.name}")  # the end of the name tells pandas what to write
+    try:
+        write(new)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,94 @@
+"""What the command says of mistakes, failures and warnings, and the exit codes that go with them.
+
+====  ==========================================================================================
+0     done; also a fit that Ctrl-C ended and that has a model
+1     the system failed: a full disk, a damaged store, too little memory
+2     a mistake in what was typed or in the table
+129   SIGHUP ended it
+130   Ctrl-C ended it, and there is no model
+143   SIGTERM ended it
+====  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from headstart.errors import HeadstartError, HeadstartWarning, NumericalError, StoreError, StudyExists, StudyLocked
+
+FAILURE = 1
+MISTAKE = 2
+
+_writers: list[Callable[[str], None]] = []
+
+
+def say(text: str) -> None:
+    """One line on standard error, above whatever moves there."""
+    line = f"headstart: {' '.join(text.split())}"
+    if _writers:
+        _writers[-1](line)
+    else:
+        typer.echo(line, err=True)
+
+
+@contextmanager
+def saying_with(write: Callable[[str], None]) -> Iterator[None]:
+    """Have `write` take the lines, for as long as something else is drawn on the terminal."""
+    _writers.append(write)
+    try:
+        yield
+    finally:
+        _writers.remove(write)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Headstart's warnings as one line each, once; those of other packages are not shown."""
+    seen: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in seen:
+            seen.add(str(message))
+            say(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        if not debugging():
+            warnings.simplefilter("ignore")
+        warnings.simplefilter("always", HeadstartWarning)
+        warnings.showwarning = show
+        yield
+
+
+def debugging() -> bool:
+    """Whether tracebacks are wanted."""
+    return os.environ.get("HEADSTART_DEBUG", "") not in ("", "0")
+
+
+def report(error: BaseException) -> int:
+    """Say what went wrong in one line; returns the exit code."""
+    if debugging():
+        traceback.print_exception(error)
+    if isinstance(error, BrokenPipeError):  # the reader, such as head, has seen enough
+        # Python flushes standard output once more at the end; that must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, HeadstartError):
+        say(str(error))
+        failed = isinstance(error, StoreError | NumericalError) and not isinstance(error, StudyExists | StudyLocked)
+        return FAILURE if failed else MISTAKE
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename is not None else ""
+        say(f"{where}{error.strerror or error}")
+    elif isinstance(error, MemoryError):
+        say("there is too little memory for this table")
+    else:
+        say(f"unexpected {type(error).__name__}: {error}; HEADSTART_DEBUG=1 shows where, please report it")
+    return FAILURE

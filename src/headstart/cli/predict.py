@@ -1,0 +1,78 @@
+"""`headstart predict` and `headstart export`: what a model is used for."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from headstart.cli.folder import find_model, load_model, read_json, replace_file
+from headstart.errors import InvalidInput, MissingDependency
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TEXT = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip")
+_PARQUET = (".parquet", ".pq")
+
+
+def predict(model: Path, table: Path, proba: bool, out: Path | None) -> None:
+    """Write predictions, one row per row of the table."""
+    if out is not None:
+        _check_out(out, (table, find_model(model)))
+    estimator = load_model(model)
+    import pandas as pd
+
+    from headstart.estimators import HeadstartClassifier
+
+    if not proba:
+        found = pd.DataFrame({"prediction": estimator.predict(table)})
+    elif isinstance(estimator, HeadstartClassifier):
+        found = pd.DataFrame(estimator.predict_proba(table), columns=[str(c) for c in estimator.classes_])
+    else:
+        raise InvalidInput("a regression has no probabilities; leave --proba out")
+    if out is None:
+        typer.echo(found.to_csv(index=False, lineterminator="\n"), nl=False)
+    else:
+        _write(found, out)
+
+
+def _check_out(out: Path, others: tuple[Path, ...]) -> None:
+    name = out.name.lower()
+    if not name.endswith((*_TEXT, *_PARQUET)):
+        raise InvalidInput(f"--out must end in .csv or .parquet, got {out.name!r}; leave it out to print CSV")
+    if name.endswith(_PARQUET) and find_spec("pyarrow") is None:
+        raise MissingDependency('Parquet files need pyarrow: pip install "headstart[parquet]"')
+    check_apart(out, others)
+    if not out.parent.is_dir():
+        raise InvalidInput(f"there is no directory {out.parent}; make it first")
+
+
+def check_apart(out: Path, others: tuple[Path, ...]) -> None:
+    """Raise `InvalidInput` if writing `out` would overwrite one of the others."""
+    for other in others:
+        if out.exists() and other.exists() and out.samefile(other):
+            raise InvalidInput(f"--out would overwrite {other}; choose another file")
+
+
+def _write(found: pd.DataFrame, out: Path) -> None:
+    if out.name.lower().endswith(_PARQUET):
+        replace_file(out, lambda new: found.to_parquet(new, index=False))
+    else:
+        replace_file(out, lambda new: found.to_csv(new, index=False, lineterminator="\n"))
+
+
+def export(model: Path, out: Path | None) -> None:
+    """Write the script that builds and fits the best pipeline without Headstart."""
+    file = find_model(model)
+    report = file.with_name("report.json")
+    table = str(read_json(report).get("table", "table.csv")) if report.exists() else "table.csv"
+    if out is not None:
+        check_apart(out, (file, Path(table)))
+    script = load_model(model).export_code(table)
+    if out is None:
+        typer.echo(script, nl=False)
+    else:
+        replace_file(out, lambda new: new.write_text(script, encoding="utf-8"))

@@ -1,0 +1,102 @@
+"""`headstart leaderboard`, `headstart importance` and `headstart inspect`: what there is to know."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headstart.cli.folder import load_model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HEADS = {"test_score": "test score", "seconds": "seconds", "rank": "#"}
+
+
+def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool) -> None:
+    """The pipelines, best first; on a test table the members and the model."""
+    estimator = load_model(model)
+    found = estimator.leaderboard() if table is None else estimator.leaderboard(table)
+    shown = found.head(best) if best is not None else found if as_json else found.head(20)
+    if as_json:
+        _print_json(shown)
+        return
+    metric = estimator.model_.metric
+    title = f"{len(found)} pipelines by {metric}" if table is None else f"The model and its members on {table.name}"
+    names = [n for n in ("rank", "score", "test_score", "weight", "seconds") if n in found.columns]
+    rows = Table(title=f"{title}, {metric}" if table is not None else title, title_justify="left")
+    for name in names:
+        rows.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
+    rows.add_column("pipeline", overflow="fold")
+    for row in shown.to_dict("records"):
+        rows.add_row(*[_cell(name, row[name]) for name in names], Text(str(row["pipeline"] or row["estimator"])))
+    console = Console(highlight=False)
+    console.print(rows)
+    if len(shown) < len(found):
+        console.print(f"and {len(found) - len(shown)} more; --best {len(found)} shows all")
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return "-"
+    if name == "weight":
+        return f"{value:.2f}" if value else "-"
+    return f"{value:.1f}" if name == "seconds" else f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def importance(model: Path, table: Path, best: int | None, as_json: bool) -> None:
+    """How much each column matters to the model: a bar each."""
+    estimator = load_model(model)
+    found = estimator.feature_importance(table)
+    shown = found.head(best) if best is not None else found
+    if as_json:
+        _print_json(shown)
+        return
+    show_bars(shown.to_dict("records"), f"Fall of {estimator.model_.metric} when a column of {table.name} is shuffled")
+
+
+def show_bars(rows: Sequence[Mapping[str, Any]], title: str, console: Console | None = None) -> None:
+    """A line per column: name, bar, value, standard deviation."""
+    console = console or Console(highlight=False)
+    most = max([row["importance"] for row in rows if row["importance"] > 0], default=1.0)
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), show_header=False, expand=True)
+    table.add_column(overflow="ellipsis", no_wrap=True, max_width=max(12, console.width // 3))
+    table.add_column(ratio=1)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    for row in rows:
+        value = float(row["importance"])
+        bar = Bar(most, 0, max(0.0, value), color="cyan")
+        table.add_row(Text(str(row["feature"])), bar, _short(value), f"± {_short(row['std'])}")
+    console.print(table)
+
+
+def _short(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2g}"
+
+
+def inspect(table: Path, target: str | None, task: str | None) -> None:
+    """What is inferred from a table."""
+    from headstart.data.dataset import Dataset
+
+    typer.echo(Dataset.from_table(table, target, task=task).describe())
+
+
+def _print_json(frame: pd.DataFrame) -> None:
+    rows = [{k: _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+    typer.echo(json.dumps(rows, indent=2))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: no NaN, no NumPy."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,425 @@
+"""``headstart fit`` and the commands that use what it makes."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from headstart.cli import complete, fit, messages
+from headstart.cli.display import Picture, clock, wants_picture
+from headstart.cli.main import app, duration, main
+from headstart.cli.reports import show_bars
+from headstart.cli.signals import Signals, Terminated
+from headstart.data.dataset import Dataset
+from headstart.errors import HeadstartWarning, StoreError, StudyLocked
+from headstart.estimators import HeadstartClassifier
+from headstart.fitting.plan import make_plan
+from headstart.fitting.settings import Settings
+
+FRUGAL = ("--include", "logistic_regression", "--include", "preprocessing.none", "--jobs", "1", "--refit", "single")
+
+
+def table(rows=60, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.normal(size=rows), "b": rng.normal(size=rows), "c": rng.choice(["x", "y"], rows)})
+    frame["label"] = np.where(frame["a"] + 0.3 * rng.normal(size=rows) > 0, "yes", "no")
+    return frame
+
+
+class Ran:
+    """What a command gave."""
+
+    def __init__(self, code, captured):
+        self.code, self.out, self.err = code, captured.out, captured.err
+
+
+@pytest.fixture
+def headstart(capsys, tmp_path, monkeypatch):
+    """The command, run in this process in a directory of its own with a table in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    table().to_csv("train.csv", index=False)
+
+    def run(*args):
+        with pytest.raises(SystemExit) as ended:
+            main([str(arg) for arg in args])
+        return Ran(ended.value.code, capsys.readouterr())
+
+    return run
+
+
+def start(directory, *args):
+    """The command in a process of its own, for signals."""
+    command = [sys.executable, "-m", "headstart", *map(str, args)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        command,
+        cwd=directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def wait_for(process, text):
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if text in line:
+            return
+    raise AssertionError(f"{text!r} not found in {''.join(seen)}")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A directory with a table and its fit."""
+    place = tmp_path_factory.mktemp("fitted")
+    table().to_csv(place / "train.csv", index=False)
+    table(30, seed=1).to_csv(place / "test.csv", index=False)
+    report = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setattr(sys, "stdout", report)
+        with pytest.raises(SystemExit) as ended:
+            main(["fit", "train.csv", "--target", "label", "--evaluations", "2", "--json", *FRUGAL])
+    assert ended.value.code == 0
+    return place, json.loads(report.getvalue())
+
+
+# -- fit ------------------------------------------------------------------------------------------------------------
+
+
+def test_fit_makes_a_directory_with_all_about_the_model(fitted):
+    place, report = fitted
+    folder = place / "train.headstart"
+    assert {p.name for p in folder.iterdir()} == {
+        "fit.json",
+        "leaderboard.csv",
+        "model.headstart",
+        "report.json",
+        "store",
+    }
+    assert json.loads((folder / "report.json").read_text()) == report
+    assert (report["task"], report["metric"], report["target"]) == ("binary", "roc_auc", "label")
+    assert report["statuses"] == {"ok": 2}
+    assert report["best"]["score"] > 0.7
+    assert sum(member["weight"] for member in report["members"]) == pytest.approx(1)
+    assert len(pd.read_csv(folder / "leaderboard.csv")) == 2
+
+
+def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart):
+    first = headstart("fit", "train.csv", "-t", "label", "--evaluations", 1, "--seed", 3, *FRUGAL)
+    assert first.code == 0
+    assert "roc_auc" in first.out
+    assert "headstart predict train.headstart new.csv" in first.out
+    assert "validation: " in first.err  # progress, as plain lines
+
+    again = headstart("fit", "train.csv", "-t", "label", *FRUGAL)
+    assert (again.code, again.out) == (2, "")
+    assert "--resume" in again.err
+
+    more = headstart("fit", "train.csv", "--resume", "--evaluations", 2, "--json", "--no-ensemble")
+    assert more.code == 0
+    report = json.loads(more.out)
+    assert (report["pipelines"], report["new_pipelines"]) == (2, 1)
+    assert report["settings"]["seed"] == 3
+    assert report["settings"]["include"] == ["logistic_regression", "preprocessing.none"]
+    assert len(report["members"]) == 1
+
+    assert headstart("fit", "train.csv", "--resume", "--metric", "f1").err.startswith(
+        "headstart: a fit goes on only with the same metric: it was None, got 'f1'"
+    )
+    assert "the same target" in headstart("fit", "train.csv", "--resume", "-t", "c").err
+    table(seed=2).to_csv("other.csv", index=False)
+    other = headstart("fit", "other.csv", "--resume", "--out", "train.headstart")
+    assert other.code == 2
+    assert "the same table" in other.err
+
+
+def test_a_number_is_a_regression_and_quiet_is_quiet(headstart):
+    ran = headstart(
+        "fit", "train.csv", "-t", "a", "--evaluations", 1, "--include", "ridge", "-j", 1, "--quiet", "--out", "deep/er"
+    )
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert json.loads(Path("deep/er/report.json").read_text())["task"] == "regression"
+    assert headstart("predict", "deep/er", "train.csv", "--proba").code == 2
+    assert float(headstart("predict", "deep/er", "train.csv").out.splitlines()[1])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["fit", "nope.csv", "-t", "label"], "nope.csv not found"),
+        (["fit", "train.csv"], "name the column to predict with --target; Columns are a, b, c, label"),
+        (["fit", "train.csv", "-t", "lable"], "did you mean 'label'?"),
+        (["fit", "train.csv", "-t", "label", "--metric", "rocauc"], "did you mean 'roc_auc'?"),
+        (["fit", "train.csv", "-t", "label", "--optimizer", "byes"], "did you mean 'bayes'?"),
+        (["fit", "train.csv", "-t", "label", "--space", "x"], "no search space is named 'x'"),
+        (["fit", "train.csv", "-t", "label", "--include", "ligthgbm"], "did you mean 'lightgbm'?"),
+        (["fit", "train.csv", "-t", "label", "--time", "soon"], "such as 90, 10m or 1.5h"),
+        (["fit", "train.csv", "-t", "label", "--jobs", "0"], "--jobs must be"),
+        (["fit", "train.csv", "-t", "label", "--task", "ranking"], "--task"),
+        (["fit", "train.csv", "-t", "label", "--out", "train.csv"], "must be a directory"),
+        (["fit", "train.csv", "--resume"], "nothing to resume"),
+        (["fit", "--nosuch"], "headstart fit --help"),
+        (["nosuch"], "No such command"),
+        (["predict", "nowhere", "train.csv"], "nowhere not found"),
+        (["predict", ".", "train.csv"], "there is no model.headstart in ."),
+        (["inspect", "train.csv", "-t", "x"], "not found"),
+    ],
+)
+def test_a_mistake_is_one_line_exit_code_2_and_leaves_nothing(headstart, args, message):
+    ran = headstart(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("headstart: ")
+    assert ran.err.count("\n") == 1
+    assert message in ran.err
+    assert os.listdir() == ["train.csv"]
+
+
+def test_warnings_are_one_line_each(headstart):
+    frame = table()
+    frame.loc[:3, "label"] = None
+    frame.to_csv("gaps.csv", index=False)
+    ran = headstart("inspect", "gaps.csv", "-t", "label")
+    assert ran.code == 0
+    assert ran.err == "headstart: warning: 4 of 60 rows have no value in 'label' and were left out\n"
+    assert "56 rows × 3 columns" in ran.out
+
+
+def test_another_budget_keeps_the_splits_that_a_fit_began_with():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(600, 40)), columns=[f"x{i}" for i in range(40)])
+    dataset = Dataset.from_table(frame.assign(y=frame["x0"] > 0), "y")
+    for rows, seconds in ((600, (1000.0, 1.0, 0.5, 0.1)), (400, (1000.0, 0.1))):
+        part = dataset.take(range(rows))
+        for seed in (0, 1):
+            for first in seconds:
+                began = make_plan(part, Settings(first, seed=seed)).splits.key
+                for later in seconds:
+                    settings = {"time": later, "evaluations": None, "seed": seed}
+                    splitter = fit._splitter_of_before(part, settings, {"time": first, "evaluations": None})
+                    assert make_plan(part, Settings(later, seed=seed, splitter=splitter)).splits.key == began
+
+
+# -- use ------------------------------------------------------------------------------------------------------------
+
+
+def test_predict(fitted, headstart):
+    place, _ = fitted
+    test = place / "test.csv"
+    lines = headstart("predict", place / "train.headstart", test).out.splitlines()
+    assert lines[0] == "prediction"
+    assert set(lines[1:]) == {"no", "yes"}
+    assert len(lines) == 31
+    shares = pd.read_csv(io.StringIO(headstart("predict", place / "train.headstart", test, "--proba").out))
+    assert list(shares) == ["no", "yes"]
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+    model = place / "train.headstart" / "model.headstart"
+    for name, read in (("p.csv", pd.read_csv), ("p.parquet", pd.read_parquet)):
+        ran = headstart("predict", model, test, "--out", name)
+        assert (ran.code, ran.out, ran.err) == (0, "", "")
+        assert read(name)["prediction"].tolist() == lines[1:]
+    before = test.read_bytes()
+    refused = headstart("predict", model, test, "--out", test)
+    assert (refused.code, refused.out) == (2, "")
+    assert "overwrite" in refused.err
+    assert test.read_bytes() == before
+    assert headstart("predict", model, test, "--out", "p.xyz").code == 2
+
+
+def test_leaderboard_and_importance(fitted, headstart):
+    place, report = fitted
+    model, test = place / "train.headstart", place / "test.csv"
+    assert "2 pipelines by roc_auc" in headstart("leaderboard", model).out
+    rows = json.loads(headstart("leaderboard", model, "--json").out)
+    assert rows[0]["score"] == report["best"]["score"]
+    tested = json.loads(headstart("leaderboard", model, test, "--json").out)
+    assert {"model"} < {row["estimator"] for row in tested}
+    assert all(0 <= row["test_score"] <= 1 for row in tested)
+    assert "test score" in headstart("leaderboard", model, test).out
+    weights = json.loads(headstart("importance", model, test, "--json").out)
+    assert weights[0]["feature"] == "a"
+    assert "█" in headstart("importance", model, test, "--best", 1).out
+
+
+def test_export(fitted, headstart):
+    place, _ = fitted
+    ran = headstart("export", place / "train.headstart", "--out", "script.py")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    script = Path("script.py").read_text()
+    compile(script, "script.py", "exec")
+    assert script == headstart("export", place / "train.headstart").out
+
+
+# -- signals --------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later(tmp_path):
+    table().to_csv(tmp_path / "train.csv", index=False)
+    endless = ("fit", "train.csv", "-t", "label", "--evaluations", 10**6, *FRUGAL)
+    process = start(tmp_path, *endless, "--out", "one", "--json")
+    wait_for(process, "roc_auc")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "headstart: stopped; making the model of" in err
+    report = json.loads(out)
+    assert report["reason"] == "interrupted"
+    assert (tmp_path / report["model"]).exists()
+
+    process = start(tmp_path, *endless, "--out", "two")
+    wait_for(process, "roc_auc")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (143, "")
+    assert "ended by SIGTERM" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "two" / "model.headstart").exists()
+    assert (tmp_path / "two" / "store").is_dir()
+
+    process = start(tmp_path, "fit", "train.csv", "--out", "two", "--resume", "--evaluations", 1, "--json", "-q")
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    report = json.loads(out)
+    assert report["new_pipelines"] == 0
+    assert report["pipelines"] >= 1
+    assert (tmp_path / "two" / "model.headstart").exists()
+
+
+def test_ctrl_c_before_anything_was_found_leaves_nothing(headstart, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit, "_search", interrupted)
+    ran = headstart("fit", "train.csv", "-t", "label")
+    assert (ran.code, ran.out) == (130, "")
+    assert "nothing was kept" in ran.err
+    assert os.listdir() == ["train.csv"]
+
+
+def test_the_second_ctrl_c_leaves_at_once(monkeypatch, capsys):
+    left = []
+    signals = Signals(lambda: left.append("display"))
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with signals, pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    with signals, pytest.raises(SystemExit) as ended:
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended.value.code == 130
+    assert left == ["display"]
+    making = Signals(lambda: None)
+    making.making = True
+    with making:
+        os.kill(os.getpid(), signal.SIGINT)  # the search is over: nothing to stop
+    assert "press Ctrl-C again" in capsys.readouterr().err
+    with Signals(lambda: None), pytest.raises(Terminated, match="SIGTERM"):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+# -- failures -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (StoreError("the store is damaged"), 1, "headstart: the store is damaged"),
+        (StudyLocked("another process runs it"), 2, "headstart: another process runs it"),
+        (OSError(28, "No space left on device", "a/file"), 1, "headstart: a/file: No space left on device"),
+        (MemoryError(), 1, "headstart: there is too little memory for this table"),
+        (ZeroDivisionError("x"), 1, "headstart: unexpected ZeroDivisionError: x; HEADSTART_DEBUG=1 shows where"),
+    ],
+)
+def test_failures(headstart, monkeypatch, error, code, line):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(fit, "fit", fails)
+    monkeypatch.delenv("HEADSTART_DEBUG", raising=False)
+    ran = headstart("fit", "train.csv")
+    assert ran.code == code
+    assert ran.err.startswith(line)
+    assert "Traceback" not in ran.err
+    monkeypatch.setenv("HEADSTART_DEBUG", "1")
+    assert "Traceback" in headstart("fit", "train.csv").err
+
+
+def test_other_warnings_are_not_shown_and_ours_once(capsys):
+    with messages.plain_warnings():
+        for _ in range(2):
+            warnings.warn("careful", HeadstartWarning, stacklevel=1)
+            warnings.warn("of others", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "headstart: warning: careful\n"
+
+
+# -- what is shown --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_the_picture_fits_the_terminal(width):
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
+    assert wants_picture(console, {})
+    assert not wants_picture(console, {"NO_COLOR": "1"})
+    assert not wants_picture(console, {"TERM": "dumb"})
+    picture = Picture(console)
+    with picture.open("reading train.csv"):
+        console.print(picture.render())
+        model = HeadstartClassifier(evaluations=2, include=["gaussian_nb"], sandbox=False, n_jobs=1)
+        model.fit(Dataset.from_table(table(), "label", name="train"), progress=picture)
+        messages.say("a line above it")
+    recorded = Console(file=io.StringIO(), width=width)
+    recorded.print(picture.render())
+    lines = recorded.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    shown = "\n".join(lines)
+    assert "2 pipelines   2 ok" in shown
+    assert "best      roc_auc 0." in shown
+    assert "gaussian_nb" in shown
+    assert "reading train.csv" in console.file.getvalue()
+    assert "headstart: a line above it" in console.file.getvalue()
+
+
+def test_bars():
+    console = Console(file=io.StringIO(), width=60)
+    rows = [{"feature": f, "importance": v, "std": 0.0} for f, v in (("a[b]", 0.5), ("b" * 80, 0.0), ("c", -0.1))]
+    show_bars(rows, "title", console)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "a[b]" in lines[1]
+    assert "█" in lines[1]
+    assert "█" not in "".join(lines[2:])
+
+
+def test_times():
+    assert [duration(text) for text in ("90", "1.5h", "10m", "2s")] == [90, 5400, 600, 2]
+    assert clock(59.9) == "0:59"
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "leaderboard", "importance", "export", "inspect", "show-space"])
+def test_help(command):
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100"})
+    assert result.exit_code == 0
+    assert command == "show-space" or f"headstart {command} train" in result.output
+
+
+def test_completion():
+    assert complete.spaces("cl") == ["classification"]
+    assert "bayes" in complete.optimizers("")
+    assert complete.metrics("roc") == ["roc_auc"]
+    ctx = type("Context", (), {"params": {"space": None}})()
+    assert {"lightgbm", "linear_svm"} <= set(complete.algorithms(ctx, "l"))
+    ctx.params["space"] = "regression"
+    assert "logistic_regression" not in complete.algorithms(ctx, "l")
