@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from headstart import HeadstartClassifier, HeadstartRegressor
+from headstart import Algorithm, HeadstartClassifier, HeadstartRegressor, Integer, PipelineSpace, Stage
 from headstart.data import Dataset, DataWarning, TableError
 from headstart.errors import HeadstartWarning, InvalidInput, SpaceError, UnknownName
 
@@ -214,6 +214,23 @@ class TestModel:
         together = sum(m.weight * predictions[m.number] for m in model.model_.members)
         best = max(roc_auc_score(run.dataset.y, p[:, 1]) for p in predictions.values())
         assert roc_auc_score(run.dataset.y, together[:, 1]) >= best
+
+    def test_a_pipeline_that_tells_nothing_is_no_member(self, frame: pd.DataFrame) -> None:
+        space = PipelineSpace(
+            "s",
+            [
+                Stage(
+                    "estimator",
+                    [
+                        Algorithm("tree", "sklearn.tree:DecisionTreeClassifier", [Integer("max_depth", 1, 3)]),
+                        Algorithm("dummy", "sklearn.dummy:DummyClassifier"),
+                    ],
+                )
+            ],
+        )
+        model = HeadstartClassifier(evaluations=4, space=space, splitter=3, sandbox=False).fit(frame, target="label")
+        assert "dummy" in set(model.leaderboard_["estimator"])
+        assert {member.pipeline.algorithms[-1] for member in model.model_.members} == {"tree"}
 
     def test_at_most_so_many_members(self, frame: pd.DataFrame) -> None:
         names = ["logistic_regression", "decision_tree", "knn", "gaussian_nb"]

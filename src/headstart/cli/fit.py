@@ -176,8 +176,6 @@ def _search(
         random_state=settings["seed"],
         store=folder.store,
     )
-    if resume:
-        estimator.set_params(splitter=_splitter_of_before(dataset, settings, first))
     try:
         estimator.fit(dataset, resume=resume, progress=display)
     except KeyboardInterrupt:
@@ -192,24 +190,6 @@ def _search(
         return estimator, "interrupted"
     assert display.run is not None
     return estimator, str(display.run.study.reason or "seconds")
-
-
-def _splitter_of_before(dataset: Dataset, settings: dict[str, Any], first: dict[str, Any]) -> Any:
-    """What makes the splits that the fit began with, which another budget may not."""
-    from headstart.fitting.plan import make_plan
-    from headstart.fitting.settings import Settings
-
-    def splits(budget: dict[str, Any], splitter: Any) -> Any:
-        chosen = Settings(
-            time_budget=budget["time"], evaluations=budget["evaluations"], splitter=splitter, seed=settings["seed"]
-        )
-        return make_plan(dataset, chosen).splits
-
-    wanted = splits(first, None)
-    for splitter in (None, 5, 3, 0.2):
-        if splits(settings, splitter).key == wanted.key:
-            return splitter
-    return list(wanted.pairs)
 
 
 def _write(estimator: Any, folder: Folder) -> None:
