@@ -154,7 +154,7 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             ("year", dates.dt.year),
             ("month", dates.dt.month),
             ("day", dates.dt.day),
-            ("weekday", dates.dt.dayofweek),
+            ("weekday", dates.dt.day_of_week),
             ("hour", dates.dt.hour + dates.dt.minute / 60),
         ):
             parts[f"{name} {part}"] = of.to_numpy(dtype=np.float64, na_value=np.nan)

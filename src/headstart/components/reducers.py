@@ -299,7 +299,7 @@ class Agglomeration(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X = _dense(X)
         if self.labels_ is None:
             return X
-        pooled = {"mean": np.mean, "median": np.median, "max": np.max}[self.pooling_func]
+        pooled: Any = {"mean": np.mean, "median": np.median, "max": np.max}[self.pooling_func]
         return np.column_stack([pooled(X[:, self.labels_ == k], axis=1) for k in range(self.labels_.max() + 1)])
 
 
