@@ -19,8 +19,10 @@ from headstart.fitting.sources import Sources
 
 _WIDTH = 110
 _OURS = "headstart.components"
-_SCRIPT_NAMES = ("TABLE", "TARGET", "CLASSES", "COLUMNS", "KINDS", "WEIGHTS", "OTHERS", "MISSING", "read_table")
-_SCRIPT_NAMES += ("load_table", "prepare", "read_target", "build_pipeline", "fit", "main", "column", "frame")
+_SCRIPT_NAMES = (
+    *("TABLE", "TARGET", "CLASSES", "COLUMNS", "KINDS", "WEIGHTS", "OTHERS", "MISSING", "sys"),
+    *("read_table", "load_table", "prepare", "read_target", "build_pipeline", "fit", "main"),
+)
 _BOOSTERS = {"LightGBM": "lightgbm", "CatBoost": "catboost", "XGBoost": "xgboost"}
 
 

@@ -163,7 +163,7 @@ def _prepare_code(model: Model, sources: Sources) -> str:
     distinct, dense = sources.add(module, "distinct_texts"), sources.add(module, "dense")
     spec, kind = sources.add(module, "ColumnSpec"), sources.add(module, "Kind")
     here = set(model.schema.kinds.values())
-    branches = []
+    branches: list[str] = []
     for each, (function, call) in _CONVERSIONS.items():
         if each in here:
             branches += [

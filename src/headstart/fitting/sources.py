@@ -119,7 +119,8 @@ class Sources:
 
     def imports(self) -> str:
         """The import statements, sorted; those of one module are one."""
-        plain, members = set(), {}
+        plain: set[str] = set()
+        members: dict[str, set[str]] = {}
         for final, what in self._names.items():
             if what.startswith("import "):
                 name = what.removeprefix("import ")
