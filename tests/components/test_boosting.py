@@ -161,3 +161,19 @@ def test_more_categories_than_scikit_learn_takes():
     X = pd.DataFrame({"id": pd.Categorical(rng.permutation(np.arange(600) % 300).astype(str))})
     model = make("HistGradientBoostingRegressor", n_estimators=5).fit(X, rng.standard_normal(600))
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])
+def test_a_copy_predicts_the_same_bit_by_bit_and_its_state_is_plain(name):
+    X, signal = table(300)
+    y = np.digitize(signal, [0.0, 1.0]) if name in CLASSIFIERS else signal
+    model = make(name, n_estimators=200, early_stopping_rounds=5).fit(X[:200], y[:200], eval_set=(X[200:], y[200:]))
+    state = model.__getstate__()
+    assert all(type(known) is list for known in state["categories_"].values())
+    if not name.startswith("Hist"):
+        assert type(state["model_"]) is bytes
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(model))))
+    predict = "predict_proba" if name in CLASSIFIERS else "predict"
+    np.testing.assert_array_equal(getattr(again, predict)(X), getattr(model, predict)(X))
+    assert again.best_iteration_ == model.best_iteration_
+    assert not hasattr(pickle.loads(pickle.dumps(make(name))), "model_")

@@ -9,5 +9,7 @@
 `decisions`      calibration of probabilities and thresholds between classes
 `simple`         the model when time was too short for anything better
 `progress`       what a run shows while it runs
+`saving`         a model as a file (`container`) from which loading runs no code (`trusted`)
+`export`         a pipeline as a script (`sources`, `export_table`) that needs no Headstart
 ===============  ==========================================================================================
 """

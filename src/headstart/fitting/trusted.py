@@ -17,7 +17,7 @@ import json
 import pkgutil
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -134,7 +134,7 @@ def dump_models(models: Any) -> bytes:
         content = bytes(skops.dumps(models, compression=zipfile.ZIP_DEFLATED, compresslevel=6))
     except Exception as error:  # skops, and any __getstate__ of a user's class
         raise ModelFileError(f"a part of this model cannot be saved as plain data: {error}; {advice}") from error
-    foreign = _untrusted(_schema(content))
+    foreign = _untrusted(_types(_schema(content)))
     if foreign:
         raise ModelFileError(
             f"a safe file holds only parts of Headstart's own search spaces, this model has {', '.join(foreign)}; "
@@ -147,7 +147,8 @@ def load_models(content: bytes) -> Any:
     """Inverse of `dump_models`; `UntrustedModel` before anything is made of what it does not know."""
     from skops import io as skops
 
-    foreign = _untrusted(_schema(content))
+    found = _types(_schema(content))
+    foreign = _untrusted(found)
     if foreign:
         raise UntrustedModel(
             f"a safe file must hold only parts of Headstart's own search spaces, found {', '.join(foreign)}; it was "
@@ -155,7 +156,7 @@ def load_models(content: bytes) -> Any:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions that differ are said once, for the whole file
-        models = skops.loads(content, trusted=sorted(trusted_types()))
+        models = skops.loads(content, trusted=sorted({name for name, _ in found}))  # it looks them up in a list
     _check_trees(models)
     return models
 
@@ -165,9 +166,9 @@ def _schema(content: bytes) -> Any:
         return json.loads(archive.read("schema.json"))
 
 
-def _untrusted(schema: Any) -> list[str]:
-    """Types in a skops file that are not among the trusted ones, sorted; nothing is imported or made."""
-    known, found = trusted_types(), set()
+def _types(schema: Any) -> set[tuple[str, str]]:
+    """Types that a skops file names, and what is to be done to make them; nothing is imported or made."""
+    found = set()
     left = [schema]
     while left:
         node = left.pop()
@@ -176,14 +177,19 @@ def _untrusted(schema: Any) -> list[str]:
         elif isinstance(node, dict):
             left += node.values()
             # Any of the three marks a node; an attribute that happens to be so named has a node, not a text, as value.
-            marks = [node.get(mark) for mark in ("__module__", "__class__", "__loader__")]
-            if any(isinstance(mark, str) for mark in marks):
-                module, name, loader = marks
-                if f"{module}.{name}" not in known:
-                    found.add(f"{module}.{name}")
-                elif loader not in _LOADERS:
-                    found.add(f"{module}.{name} ({loader})")
-    return sorted(found)
+            module, name, loader = (node.get(mark) for mark in ("__module__", "__class__", "__loader__"))
+            if isinstance(module, str) or isinstance(name, str) or isinstance(loader, str):
+                found.add((f"{module}.{name}", str(loader)))
+    return found
+
+
+def _untrusted(found: Iterable[tuple[str, str]]) -> list[str]:
+    """Those of the types that are not among the trusted ones, sorted."""
+    known = trusted_types()
+    foreign = {name for name, _ in found if name not in known}
+    return sorted(
+        foreign | {f"{name} ({loader})" for name, loader in found if name in known and loader not in _LOADERS}
+    )
 
 
 def _check_trees(models: Any) -> None:
