@@ -112,18 +112,15 @@ def _fit(
         "table": str(request.table.resolve()),
         "key": dataset.key,
         "settings": {**settings, "task": kind},
-        "first": {name: settings[name] for name in _BUDGET},
     }
-    if before is not None:
-        if before.get("key") != dataset.key:
-            raise InvalidInput(
-                f"a fit goes on only with the same table: {request.table} does not have the content of "
-                f"{before.get('table')} as it was; start anew with another --out"
-            )
-        content["first"] = before.get("first", content["first"])
+    if before is not None and before.get("key") != dataset.key:
+        raise InvalidInput(
+            f"a fit goes on only with the same table: {request.table} does not have the content of "
+            f"{before.get('table')} as it was; start anew with another --out"
+        )
     folder.begin(content)
     try:
-        estimator, reason = _search(dataset, settings, content["first"], before is not None, folder, display)
+        estimator, reason = _search(dataset, settings, before is not None, folder, display)
     except BaseException:
         if before is None and (display.run is None or not len(display.run.history)):
             folder.undo()
@@ -155,7 +152,7 @@ def _read(table: Path, settings: dict[str, Any]) -> Dataset:
 
 
 def _search(
-    dataset: Dataset, settings: dict[str, Any], first: dict[str, Any], resume: bool, folder: Folder, display: Display
+    dataset: Dataset, settings: dict[str, Any], resume: bool, folder: Folder, display: Display
 ) -> tuple[Any, str]:
     """A fitted estimator, and why the search ended."""
     from headstart.estimators import HeadstartClassifier, HeadstartRegressor
