@@ -95,7 +95,7 @@ def _fit_code(pipeline: Any) -> str:
     name, last = pipeline.steps[-1]
     known = inspect.signature(getattr(last, "estimator", last).fit).parameters
     if "sample_weight" in known:
-        body = f"""    given = {{}} if weights is None else {{"{name}__sample_weight": weights}}
+        body = f"""    given = {{}} if weights is None else {{{quoted(f"{name}__sample_weight")}: weights}}
     return build_pipeline().fit(X, y, **given)"""
     else:
         body = "    return build_pipeline().fit(X, y)  # its estimator takes no weights"

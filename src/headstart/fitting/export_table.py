@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +118,8 @@ def _csv_lines(model: Model, sources: Sources) -> list[str]:
         settings["names"] = columns  # rows have names, above which the header has none
     defaults = {"quotechar": '"', "escapechar": None, "doublequote": True, "decimal": ".", "skiprows": 0}
     written = [f"{k}={quoted(v)}" for k, v in settings.items() if k not in defaults or defaults[k] != v]
-    call = ", ".join([*written, "na_values=MISSING", f"**{exact}"])
-    lines = ["    frame = pd.read_csv("]
-    lines += textwrap.wrap(
-        f"path, {call}", 100, initial_indent=" " * 8, subsequent_indent=" " * 8, break_long_words=False
-    )
+    lines = ["    frame = pd.read_csv(", "        path,"]
+    lines += [f"        {each}," for each in [*written, "na_values=MISSING", f"**{exact}"]]
     lines.append("    )")
     if dialect.header:
         lines += [
