@@ -92,6 +92,8 @@ class Run:
         self.dataset = dataset
         self.settings = settings
         self.progress = progress or Progress()
+        self.reserve = 0.0
+        """Seconds of the budget for what comes after the model, such as writing it."""
         self.space = choose_space(settings, dataset.task)
         self.metric = Metric(settings.metric if settings.metric is not None else _default_metric(dataset), dataset.task)
         self.directory = Path(tempfile.mkdtemp(prefix="headstart-"))
@@ -163,18 +165,18 @@ class Run:
     @property
     def end(self) -> float | None:
         """Unix time at which the budget ends."""
-        return None if self.settings.seconds is None else self.started + self.settings.seconds
+        return None if self.settings.seconds is None else self.started + self.settings.seconds - self.reserve
 
     @property
     def search_end(self) -> float | None:
         """Unix time at which the search ends: the rest of the budget is for the model."""
         seconds = self.settings.seconds
-        if seconds is None:
+        if seconds is None or self.end is None:
             return None
-        reserve = min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
+        for_model = min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
         if self.settings.refit == "full":
-            reserve += REFIT_SHARE * seconds
-        return self.started + seconds - reserve
+            for_model += REFIT_SHARE * seconds
+        return self.end - for_model
 
     def restart(self, settings: Settings, progress: Progress | None = None) -> None:
         """Begin a new budget for going on; all that tells which problem it is must stay the same."""

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from headstart.errors import ModelFileError, UntrustedModel
+from headstart.fitting.packing import pack, unpack
 
 _LOADERS = frozenset(
     (
@@ -131,7 +132,7 @@ def dump_models(models: Any) -> bytes:
 
     advice = "use save(path, safe=False), which writes a pickle that only those should load who trust you"
     try:
-        content = bytes(skops.dumps(models, compression=zipfile.ZIP_DEFLATED, compresslevel=6))
+        content = bytes(skops.dumps(pack(models), compression=zipfile.ZIP_DEFLATED, compresslevel=1))
     except Exception as error:  # skops, and any __getstate__ of a user's class
         raise ModelFileError(f"a part of this model cannot be saved as plain data: {error}; {advice}") from error
     foreign = _untrusted(_types(_schema(content)))
@@ -156,7 +157,7 @@ def load_models(content: bytes) -> Any:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions that differ are said once, for the whole file
-        models = skops.loads(content, trusted=sorted({name for name, _ in found}))  # it looks them up in a list
+        models = unpack(skops.loads(content, trusted=sorted({name for name, _ in found})))  # it looks up in a list
     _check_trees(models)
     return models
 
