@@ -219,12 +219,17 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at once, each with one thread")
     parser.add_argument("--results", type=Path, default=HERE.parent / "docs/results/data/quality.json")
     parser.add_argument("--write", action="store_true", help="write docs/results/quality.md from the results")
+    parser.add_argument("--table", action="append", help="TASK/NAME instead of the tables listed here; repeat it")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         system, task, name = args.one
         print(json.dumps(one(args.data, system, task, name, args.seconds)))
         return
+    if args.table:
+        TABLES.clear()
+        for task, name in (table.split("/", 1) for table in args.table):
+            TABLES.setdefault(task, []).append(name)
     args.results.parent.mkdir(parents=True, exist_ok=True)
     found = run_all(args)
     lines = "\n".join(summary(found)) + "\n"

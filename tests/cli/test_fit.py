@@ -23,8 +23,6 @@ from headstart.cli.signals import Signals, Terminated
 from headstart.data.dataset import Dataset
 from headstart.errors import HeadstartWarning, StoreError, StudyLocked
 from headstart.estimators import HeadstartClassifier
-from headstart.fitting.plan import make_plan
-from headstart.fitting.settings import Settings
 
 FRUGAL = ("--include", "logistic_regression", "--include", "preprocessing.none", "--jobs", "1", "--refit", "single")
 
@@ -197,21 +195,6 @@ def test_warnings_are_one_line_each(headstart):
     assert ran.code == 0
     assert ran.err == "headstart: warning: 4 of 60 rows have no value in 'label' and were left out\n"
     assert "56 rows × 3 columns" in ran.out
-
-
-def test_another_budget_keeps_the_splits_that_a_fit_began_with():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(600, 40)), columns=[f"x{i}" for i in range(40)])
-    dataset = Dataset.from_table(frame.assign(y=frame["x0"] > 0), "y")
-    for rows, seconds in ((600, (1000.0, 1.0, 0.5, 0.1)), (400, (1000.0, 0.1))):
-        part = dataset.take(range(rows))
-        for seed in (0, 1):
-            for first in seconds:
-                began = make_plan(part, Settings(first, seed=seed)).splits.key
-                for later in seconds:
-                    settings = {"time": later, "evaluations": None, "seed": seed}
-                    splitter = fit._splitter_of_before(part, settings, {"time": first, "evaluations": None})
-                    assert make_plan(part, Settings(later, seed=seed, splitter=splitter)).splits.key == began
 
 
 # -- use ------------------------------------------------------------------------------------------------------------

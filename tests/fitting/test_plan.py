@@ -1,0 +1,73 @@
+"""What follows from a table's size and the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headstart.data import Dataset
+from headstart.fitting.plan import available_cores, make_plan, possible_splits
+from headstart.fitting.settings import Settings
+
+
+def dataset(rows: int, columns: int = 5) -> Dataset:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(rows, columns)), columns=[f"x{i}" for i in range(columns)])
+    return Dataset.from_table(frame.assign(y=frame["x0"] > 0), "y")
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "seconds", "folds"),
+    [
+        (300, 5, None, 15),
+        (300, 5, 600.0, 15),
+        (300, 5, 60.0, 5),
+        (5000, 5, None, 5),
+        (5000, 5, 60.0, 5),
+        (5000, 100, 10.0, 3),
+        (5000, 100, 2.0, 1),
+        (25_000, 5, None, 1),
+    ],
+)
+def test_folds(rows: int, columns: int, seconds: float | None, folds: int) -> None:
+    settings = Settings(seconds, evaluations=1)
+    assert len(make_plan(dataset(rows, columns), settings).splits) == folds
+
+
+def test_large_tables_are_screened_first() -> None:
+    assert make_plan(dataset(5000), Settings()).screen is None
+    plan = make_plan(dataset(50_000, 3), Settings())
+    assert plan.screen is not None
+    train, _ = plan.splits.subsample(plan.screen.rows)[0]
+    assert 9_000 < len(train) < 11_000
+    assert any("first look" in line for line in plan.describe())
+
+
+def test_any_budget_finds_the_splits_of_any_other() -> None:
+    whole = dataset(600, 40)
+    for rows, budgets in ((600, (1000.0, 1.0, 0.5, 0.1)), (400, (1000.0, 0.1))):
+        part = whole.take(range(rows))
+        for seed in (0, 1):
+            keys = {make_plan(part, Settings(seconds, seed=seed)).splits.key for seconds in budgets}
+            for seconds in budgets:
+                assert keys <= {splits.key for splits in possible_splits(part, Settings(seconds, seed=seed))}
+
+
+def test_jobs() -> None:
+    table = dataset(100)
+    assert make_plan(table, Settings(n_jobs=3)).n_jobs == 3
+    assert make_plan(table, Settings(n_jobs=-1)).n_jobs == available_cores()
+    assert 1 <= make_plan(table, Settings()).n_jobs <= available_cores()
+    assert make_plan(table, Settings(memory_limit=1_500_000_000)).n_jobs <= 3
+
+
+def test_limits() -> None:
+    table = dataset(100)
+    assert make_plan(table, Settings(time_budget=100)).limits.seconds == 25
+    assert make_plan(table, Settings(time_budget=2)).limits.seconds == 5
+    assert make_plan(table, Settings(evaluation_seconds=7)).limits.seconds == 7
+    one, two = (make_plan(table, Settings(memory_limit=8 * 10**9, n_jobs=n)).limits.bytes for n in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert 2 * two < one < 8 * 10**9
