@@ -70,7 +70,7 @@ _PARAMETERS = """
     memory_limit
         Bytes that the run may use, such as ``4e9``. An evaluation that goes beyond its part is ended.
     evaluation_seconds
-        Most seconds for one pipeline. By default a quarter of the time budget.
+        Most seconds for one pipeline. By default a sixth of the time budget.
     kinds
         Kinds of columns that are known better than they can be inferred: numeric, boolean, categorical, date, text,
         id, constant.

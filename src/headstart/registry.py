@@ -36,6 +36,7 @@ _OWN: dict[str, dict[str, str]] = {
     "acquisition": {
         "greedy": "headstart.surrogates.acquisition:Greedy",
         "log_ei": "headstart.surrogates.acquisition:LogEI",
+        "log_ei_per_second": "headstart.surrogates.acquisition:LogEIPerSecond",
     },
     "metafeatures": {},
 }

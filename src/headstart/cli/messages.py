@@ -22,7 +22,15 @@ from typing import Any
 
 import typer
 
-from headstart.errors import HeadstartError, HeadstartWarning, NumericalError, StoreError, StudyExists, StudyLocked
+from headstart.errors import (
+    HeadstartError,
+    HeadstartWarning,
+    ModelFileError,
+    NumericalError,
+    StoreError,
+    StudyExists,
+    StudyLocked,
+)
 
 FAILURE = 1
 MISTAKE = 2
@@ -82,7 +90,9 @@ def report(error: BaseException) -> int:
         return 0
     if isinstance(error, HeadstartError):
         say(str(error))
-        failed = isinstance(error, StoreError | NumericalError) and not isinstance(error, StudyExists | StudyLocked)
+        failed = isinstance(error, StoreError | NumericalError | ModelFileError) and not isinstance(
+            error, StudyExists | StudyLocked
+        )
         return FAILURE if failed else MISTAKE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""

@@ -5,7 +5,7 @@ splits                              as `headstart.data.splits` has them, with fe
                                     budget is short for the table
 first look                          with more than 20,000 training rows, pipelines are first tried on about 10,000
 jobs                                a core each, as long as there is memory for the table in each
-limit of an evaluation              a quarter of the budget, at least 5 s; ten minutes without a time budget
+limit of an evaluation              a sixth of the budget, at least 3 s; ten minutes without a time budget
 memory of an evaluation             what the run may have, or 80 % of what is free, shared by the jobs
 ==================================  ==================================================================================
 """
@@ -27,8 +27,12 @@ from headstart.trials import Fidelity, Limits
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
 
-CELLS_PER_SECOND = 20_000
-"""Cells of a table that five folds can take for each second of the budget; beyond that there are three, then one."""
+CELLS_PER_SECOND = 1_500
+"""Cells of a table that five folds can take for each second of the budget and job.
+
+Up to four times as many there are three folds, then a hold-out. A booster takes about a second for 100,000 cells; so a
+pipeline takes a thirtieth of the budget or less.
+"""
 REPEAT_SECONDS = 120
 """Shortest budget with which the folds of a small table are repeated."""
 SCREEN_ROWS = 10_000
@@ -97,8 +101,11 @@ def _ways(dataset: Dataset, settings: Settings) -> list[dict[str, Any]]:
         ways: list[dict[str, Any]] = [{}, {"repeats": 1}]
         return ways if seconds is None or seconds >= REPEAT_SECONDS else ways[::-1]
     ways = [{}, {"folds": 3}, {"holdout": HOLDOUT_SHARE}]
-    work = 0.0 if seconds is None else dataset.n_rows * dataset.n_features / seconds
-    wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if work <= 3 * CELLS_PER_SECOND else 2]
+    cells = dataset.n_rows * dataset.n_features
+    if dataset.classes is not None:
+        cells = cells * len(dataset.classes) // 2  # boosters make a tree for each class in every round
+    work = 0.0 if seconds is None else cells / (seconds * _jobs(dataset, settings))
+    wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if work <= 4 * CELLS_PER_SECOND else 2]
     return [wanted, *(way for way in ways if way is not wanted)]
 
 
@@ -124,7 +131,7 @@ def _jobs(dataset: Dataset, settings: Settings) -> int:
 def _seconds(settings: Settings) -> float | None:
     if settings.evaluation_seconds is not None:
         return settings.evaluation_seconds
-    return 600.0 if settings.seconds is None else max(5.0, settings.seconds / 4)
+    return 600.0 if settings.seconds is None else max(3.0, settings.seconds / 6)
 
 
 def _bytes(settings: Settings, n_jobs: int) -> int:

@@ -152,7 +152,7 @@ class Run:
 
     def _optimizer(self) -> Optimizer | str:
         if self.settings.optimizer == "default":
-            return Default(self.plan.screen)
+            return Default(self.plan.screen, per_second=self.settings.seconds is not None)
         return self.settings.optimizer
 
     # -- time -----------------------------------------------------------------------------------------------------

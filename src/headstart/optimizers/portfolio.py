@@ -10,6 +10,7 @@ import numpy as np
 from headstart.errors import Exhausted, InvalidInput, check_positive
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
+from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import tried_ids
 from headstart.registry import create
 from headstart.space.pipeline import Pipeline
@@ -100,10 +101,14 @@ class Default(Portfolio):
     ----------
     screen, promote
         See `Portfolio`.
+    per_second
+        Prefer pipelines that are fast, which is worth it when time is what is short.
     """
 
-    def __init__(self, screen: Fidelity | None = None, promote: int = 5) -> None:
-        super().__init__((), "bayes", screen, promote)
+    def __init__(self, screen: Fidelity | None = None, promote: int = 5, per_second: bool = False) -> None:
+        then = Bayes(acquisition="log_ei_per_second" if per_second else "log_ei")
+        super().__init__((), then, screen, promote)
+        self.per_second = per_second
 
     def prepare(self) -> None:
         from headstart.space.catalog.portfolios import portfolio

@@ -11,7 +11,7 @@ EI(x) = E[max(0, y*−ξ−f)]  exp of `LogEI`'s score
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,52 @@ class LogEI:
         targets = history.targets()
         best = float(targets.min()) if len(targets) else float(prediction.mean.max())
         return log_expected_improvement(prediction.mean, std, best, margin=self.xi)
+
+
+class LogEIPerSecond(LogEI):
+    """Logarithm of the expected improvement for each second that an evaluation is expected to take.
+
+    The logarithm of the seconds is learned from the trials by a forest, failed ones included. What is suggested then
+    depends on how fast the machine was, so runs are not the same each time.
+
+    Parameters
+    ----------
+    xi
+        See `LogEI`.
+    power
+        Of the seconds; 0 leaves them out, below 1 they count less.
+    """
+
+    def __init__(self, xi: float = 0.0, power: float = 1.0) -> None:
+        super().__init__(xi)
+        if not power >= 0:
+            raise InvalidInput(f"power must not be negative, got {power!r}")
+        self.power = power
+        self._known: tuple[tuple[int, ...], Any] = ((), None)
+
+    def __call__(self, surrogate: Surrogate, history: History, encoded: Encoded) -> Array:
+        gain = super().__call__(surrogate, history, encoded)
+        if not len(history):
+            return gain
+        mean, _ = self._cost(history).posterior(encoded.features(_INACTIVE))
+        score: Array = gain - self.power * mean
+        return score
+
+    def _cost(self, history: History) -> Any:
+        """The forest of the logarithm of seconds; fitted once for each history, since hill climbing asks often."""
+        from headstart.numerics.forest import Forest
+
+        numbers = tuple(trial.number for trial in history)
+        if self._known[0] != numbers:
+            seconds = np.array([trial.outcome.seconds for trial in history])
+            forest = Forest(n_trees=20, min_samples_leaf=2, seed=0)
+            fitted = forest.fit(history.encoded.features(_INACTIVE), np.log(np.maximum(seconds, _LEAST_SECONDS)))
+            self._known = (numbers, fitted)
+        return self._known[1]
+
+
+_INACTIVE = -1.0
+_LEAST_SECONDS = 0.01
 
 
 class Greedy:

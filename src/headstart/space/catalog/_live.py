@@ -306,7 +306,7 @@ def forests(ending: str, criteria: Sequence[str]) -> list[Algorithm]:
         Integer("min_samples_leaf", 1, 50, log=True, default=1),
         Integer("min_samples_split", 2, 20, log=True, default=2),
     ]
-    fixed = {"n_estimators": 200, "n_jobs": 1}
+    fixed = {"n_estimators": 100, "n_jobs": 1}
     return [
         Algorithm("extra_trees", f"sklearn.ensemble:ExtraTrees{ending}", [*params, flag("bootstrap")], fixed, 2.0),
         Algorithm(
