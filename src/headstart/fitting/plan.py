@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 CELLS_PER_SECOND = 1_500
 """Cells of a table that five folds can take for each second of the budget and job.
 
-Up to four times as many there are three folds, then a hold-out. A booster takes about a second for 100,000 cells; so a
+Up to four times as many, and for tables of less than 5,000 rows, there are three folds, then a hold-out. A booster takes about a second for 100,000 cells; so a
 pipeline takes a thirtieth of the budget or less.
 """
+HOLDOUT_ROWS = 5_000
 REPEAT_SECONDS = 120
 """Shortest budget with which the folds of a small table are repeated."""
 SCREEN_ROWS = 10_000
@@ -105,7 +106,8 @@ def _ways(dataset: Dataset, settings: Settings) -> list[dict[str, Any]]:
     if dataset.classes is not None:
         cells = cells * len(dataset.classes) // 2  # boosters make a tree for each class in every round
     work = 0.0 if seconds is None else cells / (seconds * _jobs(dataset, settings))
-    wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if work <= 4 * CELLS_PER_SECOND else 2]
+    few = dataset.n_rows < HOLDOUT_ROWS or work <= 4 * CELLS_PER_SECOND
+    wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if few else 2]
     return [wanted, *(way for way in ways if way is not wanted)]
 
 

@@ -87,6 +87,7 @@ class Forest:
         if standardisation.constant or points.shape[1] == 0:
             self._state = _Grown([], [], [], standardisation, points.shape[1])
             return self
+        from sklearn import config_context
         from sklearn.ensemble import RandomForestRegressor  # heavy, and only this surrogate needs it
 
         forest = RandomForestRegressor(
@@ -97,8 +98,10 @@ class Forest:
             n_jobs=1,
             random_state=self.seed,
         )
-        # The impurity is a difference of squares: on standardised targets it does not cancel.
-        forest.fit(points, standardisation.apply(values))
+        # The impurity is a difference of squares: on standardised targets it does not cancel. Everything is checked
+        # already, and checking it again for every tree takes as long as growing it.
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            forest.fit(points, standardisation.apply(values))
         trees = [tree.tree_ for tree in forest.estimators_]
         self._state = _Grown(
             trees,

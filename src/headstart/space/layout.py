@@ -178,6 +178,8 @@ class Clause:
     def __init__(self, layout: Layout, content: Mapping[str, Sequence[Value]]) -> None:
         positions = {stage.name: s for s, stage in enumerate(layout.stages)}
         self._algorithms: list[tuple[int, list[int]]] = []
+        self._among: list[Mask] = []
+        """Whether an algorithm of that stage is named, by its position; the last place is for -1, none chosen yet."""
         self._parameters: list[tuple[int, list[Any]]] = []
         for key, values in content.items():
             name, _, parameter = key.partition(".")
@@ -188,6 +190,9 @@ class Clause:
             s = positions[name]
             if not parameter:
                 self._algorithms.append((s, [layout.stages[s].position(str(v)) for v in values]))
+                among = np.zeros(len(layout.stages[s].algorithms) + 1, dtype=bool)
+                among[self._algorithms[-1][1]] = True
+                self._among.append(among)
                 continue
             places = []
             for a, block in enumerate(layout.blocks[s]):
@@ -214,16 +219,18 @@ class Clause:
         if not mine or self._parameters:
             return np.empty(0, dtype=np.int64), []
         met = np.ones(len(choice), dtype=bool)
-        for s, algorithms in self._algorithms:
+        for (s, _), among in zip(self._algorithms, self._among, strict=True):
             if s != stage:
-                met &= np.isin(choice[:, s], algorithms)
+                met &= among[choice[:, s]]
         return np.flatnonzero(met), mine[0]
 
     def is_met(self, values: Array, active: Mask, choice: Choice) -> Mask:
         """Which rows hold the combination; (n,)."""
         met = np.ones(len(choice), dtype=bool)
-        for s, algorithms in self._algorithms:
-            met &= np.isin(choice[:, s], algorithms)
+        for (s, _), among in zip(self._algorithms, self._among, strict=True):
+            met &= among[choice[:, s]]
+        if self._parameters and not met.any():
+            return met
         for s, places in self._parameters:
             here = np.zeros(len(choice), dtype=bool)
             for a, parameter, columns, wanted in places:

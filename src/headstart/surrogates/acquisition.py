@@ -69,10 +69,11 @@ class LogEIPerSecond(LogEI):
     xi
         See `LogEI`.
     power
-        Of the seconds; 0 leaves them out, below 1 they count less.
+        Of the seconds; 0 leaves them out, 1 is improvement by the second. In between, slow pipelines have to promise
+        more, but cheap ones that promise little do not crowd them out.
     """
 
-    def __init__(self, xi: float = 0.0, power: float = 1.0) -> None:
+    def __init__(self, xi: float = 0.0, power: float = 0.5) -> None:
         super().__init__(xi)
         if not power >= 0:
             raise InvalidInput(f"power must not be negative, got {power!r}")
@@ -94,14 +95,15 @@ class LogEIPerSecond(LogEI):
         numbers = tuple(trial.number for trial in history)
         if self._known[0] != numbers:
             seconds = np.array([trial.outcome.seconds for trial in history])
-            forest = Forest(n_trees=20, min_samples_leaf=2, seed=0)
-            fitted = forest.fit(history.encoded.features(_INACTIVE), np.log(np.maximum(seconds, _LEAST_SECONDS)))
+            forest = Forest(n_trees=10, min_samples_leaf=2, seed=0)
+            fitted = forest.fit(history.encoded.features(_INACTIVE), np.log(seconds + _OVERHEAD_SECONDS))
             self._known = (numbers, fitted)
         return self._known[1]
 
 
 _INACTIVE = -1.0
-_LEAST_SECONDS = 0.01
+_OVERHEAD_SECONDS = 0.3
+"""What a suggestion and the start of its evaluation take, about."""
 
 
 class Greedy:
