@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 CELLS_PER_SECOND = 1_500
 """Cells of a table that five folds can take for each second of the budget and job.
 
-Up to four times as many, and for tables of less than 5,000 rows, there are three folds, then a hold-out. A booster takes about a second for 100,000 cells; so a
-pipeline takes a thirtieth of the budget or less.
+Up to four times as many, and for tables of less than 5,000 rows, there are three folds, then a hold-out. A booster takes
+about a second for 100,000 cells; so a pipeline takes a thirtieth of the budget or less.
 """
 HOLDOUT_ROWS = 5_000
 REPEAT_SECONDS = 120
