@@ -1,7 +1,7 @@
 """What Headstart does today, on a table that comes with scikit-learn. Run: make demo
 
-A search space in a few lines, a search under a time budget in a sandbox that keeps its limits, and a run that is killed
-and goes on where it was.
+A CSV file is fitted within a time budget; evaluations that misbehave are held to their limits; a fit that is killed goes
+on where it was.
 """
 
 from __future__ import annotations
@@ -17,104 +17,41 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import cross_val_score
 
-from headstart import (
-    Algorithm,
-    Categorical,
-    Float,
-    Integer,
-    Limits,
-    Pipeline,
-    PipelineSpace,
-    Sandbox,
-    Stage,
-    Store,
-    Study,
-    Task,
-    Trial,
-)
-from headstart.optimizers.bayes import Bayes
+from headstart import HeadstartClassifier, Limits, Pipeline, Sandbox, Store
+from headstart.fitting.progress import Progress
+from headstart.fitting.run import Run
+from headstart.trials import Trial
 
 console = Console()
 
-LIMITS = Limits(seconds=5, bytes=10**9)
 
-SPACE = PipelineSpace(
-    "demo",
-    [
-        Stage(
-            "scaler",
-            [
-                Algorithm("none"),
-                Algorithm("standard", "sklearn.preprocessing:StandardScaler"),
-                Algorithm("quantile", "sklearn.preprocessing:QuantileTransformer", [Integer("n_quantiles", 10, 200)]),
-            ],
-        ),
-        Stage(
-            "reducer",
-            [
-                Algorithm("none"),
-                Algorithm("pca", "sklearn.decomposition:PCA", [Float("n_components", 0.5, 0.999)]),
-            ],
-        ),
-        Stage(
-            "estimator",
-            [
-                Algorithm("logistic", "sklearn.linear_model:LogisticRegression", [Float("C", 1e-3, 1e3, log=True)]),
-                Algorithm(
-                    "svm",
-                    "sklearn.svm:SVC",
-                    [
-                        Categorical("kernel", ("rbf", "poly")),
-                        Float("C", 1e-2, 1e3, log=True),
-                        Float("gamma", 1e-4, 1.0, log=True),
-                        Integer("degree", 2, 4, when={"kernel": ("poly",)}),
-                    ],
-                ),
-                Algorithm(
-                    "knn",
-                    "sklearn.neighbors:KNeighborsClassifier",
-                    [Integer("n_neighbors", 1, 50, log=True), Categorical("weights", ("uniform", "distance"))],
-                ),
-                Algorithm("tree", "sklearn.tree:DecisionTreeClassifier", [Integer("max_depth", 1, 20)]),
-            ],
-        ),
-    ],
-)
+def write_tables(folder: Path) -> tuple[Path, Path]:
+    """The breast cancer table as two CSV files: one to learn from, one to be judged by."""
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    table = X.assign(diagnosis=y.map({0: "malignant", 1: "benign"})).sample(frac=1, random_state=0)
+    train, test = folder / "train.csv", folder / "test.csv"
+    table[:400].to_csv(train, index=False)
+    table[400:].to_csv(test, index=False)
+    return train, test
 
 
-class CrossValidation:
-    """Mean log loss of a pipeline over five folds."""
-
-    def __init__(self) -> None:
-        self.table, self.target = load_breast_cancer(return_X_y=True)
-
-    def __call__(self, pipeline: Pipeline, seed: int) -> float:
-        model = SPACE.build(pipeline, seed)
-        if pipeline.algorithms[-1] == "svm":
-            from sklearn.calibration import CalibratedClassifierCV
-
-            model = CalibratedClassifierCV(model, ensemble=False, cv=3)
-        scores = cross_val_score(model, self.table, self.target, cv=5, scoring="neg_log_loss")
-        return -float(scores.mean())
-
-
-def search(sandbox: Sandbox, seconds: float) -> None:
-    """Bayesian optimisation under a time budget, with each improvement as it comes."""
-    console.print(f"Searching a pipeline for breast_cancer for {seconds:g} s, two evaluations at a time:")
+def fit(folder: Path, seconds: float) -> None:
+    """A model for a CSV file, and how good it is on rows that it has not seen."""
+    train, test = write_tables(folder)
+    console.rule(f"HeadstartClassifier(time_budget={seconds:g}).fit('train.csv', target='diagnosis')")
     started = time.monotonic()
-
-    def show(study: Study, trial: Trial) -> None:
-        if study.history.best is trial:
-            elapsed = time.monotonic() - started
-            console.print(f"  {elapsed:5.1f} s  log loss {trial.outcome.loss:.4f}  {trial.pipeline!r}", highlight=False)
-
-    study = Study(Task(SPACE, key="breast_cancer"), sandbox, Bayes("gp"), limits=LIMITS, callbacks=[show])
-    history = study.run(seconds=seconds, n_jobs=2)
-    failed = sum(not t.outcome.ok for t in history)
-    seconds = time.monotonic() - started
-    console.print(f"{len(history)} pipelines were evaluated, {failed} failed; it took {seconds:.1f} s.")
+    model = HeadstartClassifier(time_budget=seconds, verbose=True).fit(train, target="diagnosis")
+    console.print(f"It took {time.monotonic() - started:.1f} s. {model.notes_[-1]}.", highlight=False)
+    table = Table(title="leaderboard('test.csv')")
+    for column in ("pipeline", "validation", "test", "weight"):
+        table.add_column(column, justify="left" if column == "pipeline" else "right")
+    for row in model.leaderboard(test).itertuples():
+        score = "" if row.estimator == "model" else f"{row.score:.4f}"
+        table.add_row(row.estimator, score, f"{row.test_score:.4f}", f"{row.weight:.2f}")
+    console.print(table)
+    best = model.feature_importance(test)["feature"][:3].tolist()
+    console.print(f"The columns that count most: {', '.join(best)}.", highlight=False)
 
 
 def misbehave(pipeline: Pipeline) -> float:
@@ -135,6 +72,7 @@ def misbehave(pipeline: Pipeline) -> float:
 
 
 def limits() -> None:
+    """Evaluations that misbehave, and what came of them."""
     table = Table(title="Whatever an evaluation does, it gives an outcome in time (limits: 1 s, 300 MB)")
     for column in ("an evaluation that", "status", "seconds", "error"):
         table.add_column(column)
@@ -146,41 +84,43 @@ def limits() -> None:
     console.print(table)
 
 
-def stored_run(directory: Path, evaluations: int, kill_at: int | None = None) -> Study:
-    def die(study: Study, trial: Trial) -> None:  # noqa: ARG001
-        if trial.number == kill_at:
+class KillAfter(Progress):
+    """Kills the process after so many evaluations."""
+
+    def __init__(self, evaluations: int) -> None:
+        self.evaluations = evaluations
+
+    def trial(self, run: Run, trial: Trial) -> None:  # noqa: ARG002
+        if len(run.history) == self.evaluations:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with Store.open(directory) as store, Sandbox(CrossValidation()) as sandbox:
-        study = Study(
-            Task(SPACE, key="breast_cancer"), sandbox, limits=LIMITS, store=store, resume=True, callbacks=[die]
-        )
-        study.run(evaluations=evaluations)
-    return study
+
+def stored_fit(folder: Path, progress: Progress, resume: bool) -> HeadstartClassifier:
+    model = HeadstartClassifier(evaluations=12, include=["logistic_regression", "lightgbm"], store=folder / "store")
+    return model.fit(folder / "train.csv", target="diagnosis", progress=progress, resume=resume)
 
 
-def resume() -> None:
-    """Kill a run for real, then go on."""
-    with tempfile.TemporaryDirectory() as directory:
-        store = Path(directory) / "store"
-        killed = subprocess.run([sys.executable, __file__, "--killed", str(store)], check=False)
-        console.print(f"A run of 15 evaluations was killed after 8 (exit code {killed.returncode}).")
-        with Store.open(store) as opened:
-            console.print(f"The store has {opened.studies()[0].n_trials} of them.")
-        study = stored_run(store, 15)
-        numbers = [trial.number for trial in study.history]
-        console.print(f"Resumed: trials {numbers[0]} to {numbers[-1]}, none lost, none run twice.")
+def resume(folder: Path) -> None:
+    """Kill a fit for real, then go on."""
+    console.rule("A fit of 12 pipelines is killed after 7")
+    killed = subprocess.run([sys.executable, __file__, "--killed", str(folder)], check=False)
+    with Store.open(folder / "store") as store:
+        found = store.studies()[0].n_trials
+    console.print(f"Exit code {killed.returncode}; the store has {found} trials.", highlight=False)
+    model = stored_fit(folder, Progress(), resume=True)
+    numbers = [trial.number for trial in model.history_]
+    console.print(f"fit(..., resume=True): trials {numbers[0]} to {numbers[-1]}, none lost.", highlight=False)
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--killed"]:
-        stored_run(Path(sys.argv[2]), 15, kill_at=7)
+        stored_fit(Path(sys.argv[2]), KillAfter(7), resume=False)
         return
-    with Sandbox(CrossValidation(), preload=("sklearn.calibration",)) as sandbox:
-        sandbox.warm(2)
-        search(sandbox, seconds=20)
-    limits()
-    resume()
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        fit(folder, seconds=20)
+        limits()
+        resume(folder)
 
 
 if __name__ == "__main__":

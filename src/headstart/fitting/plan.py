@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 CELLS_PER_SECOND = 1_500
 """Cells of a table that five folds can take for each second of the budget and job.
 
-Up to four times as many, and for tables of less than 5,000 rows, there are three folds, then a hold-out. A booster takes
-about a second for 100,000 cells; so a pipeline takes a thirtieth of the budget or less.
+Up to four times as many, and for tables of less than 5,000 rows, there are three folds, then a hold-out. A booster
+takes about a second for 100,000 cells; so a pipeline takes a thirtieth of the budget or less.
 """
 HOLDOUT_ROWS = 5_000
 REPEAT_SECONDS = 120
@@ -68,7 +68,7 @@ class Plan:
         lines = [f"validation: {self.splits.kind}"]
         if self.screen is not None:
             lines.append(f"first look: {self.screen.rows:.2g} of the training rows")
-        limit = "" if self.limits.seconds is None else f", at most {self.limits.seconds:g} s each"
+        limit = "" if self.limits.seconds is None else f", at most {self.limits.seconds:.3g} s each"
         lines.append(f"{self.n_jobs} {'evaluation' if self.n_jobs == 1 else 'evaluations'} at a time{limit}")
         return lines
 
