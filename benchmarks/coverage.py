@@ -2,6 +2,8 @@
 
 Run: python benchmarks/coverage.py --data DIR [--store DIR] [--pipelines 10] [--seconds 10] [--jobs 2]
 
+Each table has a seed of its own, so that the tables together try all algorithms.
+
 DIR holds ``index.csv`` (columns name, task) and ``classification/NAME.parquet``, ``regression/NAME.parquet`` with a
 column ``target``. What is finished is kept in the store: the command can be stopped and started again.
 """
@@ -29,7 +31,9 @@ STATUSES = ("ok", "timeout", "memory", "crashed", "invalid")
 console = Console()
 
 
-def run(store: Store, path: Path, task: str, pipelines: int, limits: Limits, jobs: int) -> tuple[list[Trial], float]:
+def run(
+    store: Store, path: Path, task: str, pipelines: int, limits: Limits, jobs: int, seed: int
+) -> tuple[list[Trial], float]:
     """Outcomes of random pipelines on one table, and the seconds it took to load."""
     started = time.perf_counter()
     dataset = Dataset.from_table(path, "target", task=None if task == "classification" else task, name=path.stem)
@@ -38,7 +42,9 @@ def run(store: Store, path: Path, task: str, pipelines: int, limits: Limits, job
     splits = make_splits(dataset, folds=3)
     key = f"{path.stem}-{dataset.key}-{splits.key}-{space.key}"
     with Sandbox(LiveObjective(space, dataset, splits)) as sandbox:
-        study = Study(Task(space, key=key), sandbox, "random", limits=limits, store=store, name=key, resume=True)
+        study = Study(
+            Task(space, key=key), sandbox, "random", seed=seed, limits=limits, store=store, name=key, resume=True
+        )
         if len(study.history) < pipelines:
             study.run(evaluations=pipelines, n_jobs=jobs)
     return study.history.trials, seconds
@@ -105,7 +111,7 @@ def main() -> None:
         for i, row in enumerate(index):
             path = args.data / row["task"] / f"{row['name']}.parquet"
             try:
-                found, loading[row["name"]] = run(store, path, row["task"], args.pipelines, limits, args.jobs)
+                found, loading[row["name"]] = run(store, path, row["task"], args.pipelines, limits, args.jobs, i)
             except Exception as error:
                 broken[row["name"]] = f"{type(error).__name__}: {error}"
                 continue

@@ -1,7 +1,7 @@
 """What Headstart does today, on a table that comes with scikit-learn. Run: make demo
 
-A CSV file is fitted within a time budget; evaluations that misbehave are held to their limits; a fit that is killed goes
-on where it was.
+A CSV file is fitted within a time budget; evaluations that misbehave are held to their limits; a fit that is killed
+goes on where it was.
 """
 
 from __future__ import annotations

@@ -39,10 +39,11 @@ def outcome_of(call: Callable[[], Any], fidelity: Fidelity = FULL) -> Outcome:
     started = time.perf_counter()
     try:
         result = call()
-    except MemoryError as error:
-        outcome = Outcome.failed(Status.MEMORY, f"out of memory: {error or 'MemoryError'}", fidelity=fidelity)
     except Exception as error:
-        outcome = Outcome.failed(Status.CRASHED, describe(error), fidelity=fidelity)
+        if out_of_memory(error):
+            outcome = Outcome.failed(Status.MEMORY, f"out of memory: {error or 'MemoryError'}", fidelity=fidelity)
+        else:
+            outcome = Outcome.failed(Status.CRASHED, describe(error), fidelity=fidelity)
     else:
         if isinstance(result, Outcome):
             outcome = result
@@ -57,6 +58,11 @@ def outcome_of(call: Callable[[], Any], fidelity: Fidelity = FULL) -> Outcome:
     if not outcome.seconds:
         outcome = replace(outcome, seconds=time.perf_counter() - started)
     return outcome
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory was not to be had, in Python or in a library written in C++."""
+    return isinstance(error, MemoryError) or "bad_alloc" in str(error)
 
 
 def describe(error: BaseException, frames: int = 4) -> str:

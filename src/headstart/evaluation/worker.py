@@ -31,7 +31,7 @@ import cloudpickle
 
 from headstart.evaluation import _wire
 from headstart.evaluation._trees import kill_tree, usage
-from headstart.evaluation.objective import Objective, describe, outcome_of
+from headstart.evaluation.objective import Objective, describe, out_of_memory, outcome_of
 from headstart.trials import Outcome, Status
 
 _IDLE_SECONDS = 0.5
@@ -277,7 +277,7 @@ class _Evaluation:
         status, text = Status.CRASHED, describe(error)
         if isinstance(error, SystemExit):
             text = f"called sys.exit({error.code!r})"
-        elif isinstance(error, MemoryError):
+        elif out_of_memory(error):
             status, text = Status.MEMORY, f"out of memory: {text}"
         return Outcome.failed(status, text[:_MAX_ERROR], fidelity=self._request["fidelity"])
 
