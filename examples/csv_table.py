@@ -1,6 +1,6 @@
 """A CSV file with missing values, categories and dates: fit, look, predict.
 
-Run: python examples/csv_table.py [SECONDS]
+Run: python examples/csv_table.py [EVALUATIONS]
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from headstart import HeadstartClassifier
 
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
+BUDGET: dict[str, Any] = {"evaluations": int(sys.argv[1])} if len(sys.argv) > 1 else {"time_budget": 20}
 
 
 def customers(n: int) -> pd.DataFrame:
@@ -42,7 +43,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "customers.csv")
     customers(2000).to_csv(path, index=False, sep=";")
 
-    model = HeadstartClassifier(time_budget=SECONDS, verbose=True).fit(path, target="returned")
+    model = HeadstartClassifier(**BUDGET, verbose=True).fit(path, target="returned")
 
     print("\nWhat was noticed and chosen:")
     for note in model.notes_:

@@ -1,23 +1,24 @@
 """A number to predict, with one pipeline instead of an ensemble and what it says of itself.
 
-Run: python examples/regression.py [SECONDS]
+Run: python examples/regression.py [EVALUATIONS]
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
 from headstart import HeadstartRegressor
 
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 20.0
+BUDGET: dict[str, Any] = {"evaluations": int(sys.argv[1])} if len(sys.argv) > 1 else {"time_budget": 20}
 
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
-model = HeadstartRegressor(time_budget=SECONDS, ensemble=False, refit="full").fit(X_train, y_train)
+model = HeadstartRegressor(**BUDGET, ensemble=False, refit="full").fit(X_train, y_train)
 print("R² on test rows:", round(model.score(X_test, y_test), 3))
 print("The pipeline:", model.leaderboard_["pipeline"][0])
 

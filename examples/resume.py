@@ -1,6 +1,6 @@
-"""A search that goes on with more time, in this process and in another one.
+"""A search that goes on with a larger budget, in this process and in another one.
 
-Run: python examples/resume.py [SECONDS]
+Run: python examples/resume.py [EVALUATIONS]
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from sklearn.datasets import load_breast_cancer
 
 from headstart import HeadstartClassifier
 
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+EVALUATIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 6
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 
 with tempfile.TemporaryDirectory() as store:
-    model = HeadstartClassifier(time_budget=SECONDS, store=store).fit(X, y)
+    model = HeadstartClassifier(evaluations=EVALUATIONS, store=store).fit(X, y)
     print(f"{len(model.history_)} pipelines, best {model.leaderboard_['score'][0]:.4f}")
 
-    model.fit(X, y, resume=True)
-    print(f"{len(model.history_)} pipelines, best {model.leaderboard_['score'][0]:.4f}, after as much time again")
+    model.set_params(evaluations=2 * EVALUATIONS).fit(X, y, resume=True)
+    print(f"{len(model.history_)} pipelines, best {model.leaderboard_['score'][0]:.4f}, after as many again")
 
-    # Another process, or the same after it was killed, finds everything in the store.
-    again = HeadstartClassifier(time_budget=2 * SECONDS, store=store).fit(X, y, resume=True)
+    # Another process, or the same after it was killed, finds everything in the store. Time works as well: each resumed
+    # fit has its budget anew.
+    again = HeadstartClassifier(time_budget=10, store=store).fit(X, y, resume=True)
     print(f"{len(again.history_)} pipelines, best {again.leaderboard_['score'][0]:.4f}, from the store")

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
 
 from headstart.testing import OptimizerContract, SurrogateContract
 
@@ -16,17 +18,50 @@ def blocks(file, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / file).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
+def run(folder, *args):
+    ran = subprocess.run(
+        [sys.executable, *map(str, args)], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
 def test_the_script_of_the_readme(tmp_path):
     (script,) = blocks("README.md", "python")
+    quick = script.replace(
+        "time_budget=60", "evaluations=2, include=['lda', 'decision_tree'], splitter=2, sandbox=False"
+    )
+    assert quick != script
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    table = X.assign(diagnosis=y.map({0: "malignant", 1: "benign"}))[::3]
+    table[:120].to_csv(tmp_path / "train.csv", index=False)
+    table[120:].to_csv(tmp_path / "test.csv", index=False)
+    (tmp_path / "script.py").write_text(quick, encoding="utf-8")
+    run(tmp_path, "script.py")
+    assert (tmp_path / "model.headstart").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "budget", "shown"),
+    [
+        ("csv_table", 2, "Probability to come back"),
+        ("regression", 2, "R² on test rows"),
+        ("own_metric_and_splitter", 2, "share predicted positive"),
+        ("own_search_space", 3, "neighbours"),
+        ("resume", 1, "from the store"),
+    ],
+)
+def test_examples(name, budget, shown, tmp_path):
+    assert shown in run(tmp_path, ROOT / "examples" / f"{name}.py", budget)
+
+
+def test_the_script_of_a_study(tmp_path):
+    (script,) = blocks("docs/studies.md", "python")
     quick = script.replace("seconds=20", "evaluations=6")
     assert quick != script
     (tmp_path / "script.py").write_text(quick, encoding="utf-8")
     for _ in range(2):  # the second time it resumes
-        ran = subprocess.run(
-            [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
-        )
-        assert ran.returncode == 0, ran.stderr
-        assert ran.stdout.startswith("6 pipelines, evaluations")
+        assert run(tmp_path, "script.py").startswith("6 pipelines, evaluations")
 
 
 namespace = {"__name__": "docs"}
