@@ -164,6 +164,12 @@ class TestSearch:
         assert again.history_[0].outcome == first.history_[0].outcome
         assert len(HeadstartClassifier(600, **settings).fit(frame, target="label")._run.plan.splits) == 15
 
+    def test_resume_with_time_what_began_with_a_number_of_evaluations(self, frame: pd.DataFrame, tmp_path: Any) -> None:
+        settings: dict[str, Any] = {"include": ["lda"], "store": tmp_path, "sandbox": False}
+        HeadstartClassifier(evaluations=1, **settings).fit(frame, target="label")
+        again = HeadstartClassifier(600, evaluations=2, **settings).fit(frame, target="label", resume=True)
+        assert len(again.history_) == 2
+
     def test_nothing_to_resume(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput, match="nothing to resume"):
             HeadstartClassifier(**quick).fit(frame, target="label", resume=True)

@@ -8,7 +8,7 @@ import tempfile
 import time
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -133,7 +133,7 @@ class Run:
 
     def _new_study(self, resume: bool) -> Study:
         stem = self._stem(self.task.key)
-        there = {s.name for s in self.store.studies()}
+        there = {s.name: s for s in self.store.studies()}
         number = 1
         while f"{stem}-{number}" in there:
             number += 1
@@ -141,7 +141,7 @@ class Run:
         return Study(
             self.task,
             self._shelf,
-            self._optimizer(),
+            self._optimizer(there[name].settings if name in there else {}),
             seed=self.settings.seed,
             limits=self.plan.limits,
             store=self.store,
@@ -150,10 +150,12 @@ class Run:
             callbacks=[lambda _, trial: self.progress.trial(self, trial)],
         )
 
-    def _optimizer(self) -> Optimizer | str:
-        if self.settings.optimizer == "default":
-            return Default(self.plan.screen, per_second=self.settings.seconds is not None)
-        return self.settings.optimizer
+    def _optimizer(self, earlier: Mapping[str, Any]) -> Optimizer | str:
+        """The optimizer; the default one minds time where that is what is short, or as it did in the earlier run."""
+        if self.settings.optimizer != "default":
+            return self.settings.optimizer
+        before = earlier.get("optimizer", {}).get("per_second")
+        return Default(self.plan.screen, per_second=self.settings.seconds is not None if before is None else before)
 
     # -- time -----------------------------------------------------------------------------------------------------
 
