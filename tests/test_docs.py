@@ -28,9 +28,7 @@ def run(folder, *args):
 
 def test_the_script_of_the_readme(tmp_path):
     (script,) = blocks("README.md", "python")
-    quick = script.replace(
-        "time_budget=60", "evaluations=2, include=['lda', 'decision_tree'], splitter=2, sandbox=False"
-    )
+    quick = script.replace("time_budget=60", "evaluations=2, include=['lda', 'knn'], splitter=2, sandbox=False")
     assert quick != script
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     table = X.assign(diagnosis=y.map({0: "malignant", 1: "benign"}))[::3]

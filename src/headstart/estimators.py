@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from headstart.data.dataset import Dataset
 from headstart.data.errors import TableError
 from headstart.errors import InvalidInput
+from headstart.evaluation.live import fit_model
 from headstart.fitting import reports
 from headstart.fitting.checks import check_features, check_pair
 from headstart.fitting.model import Model
@@ -375,15 +376,14 @@ def _location(store: str | PathLike[str]) -> str | Path:
 def _best_pipeline(run: Run, model: Model) -> Any:
     """The best member's pipeline, fitted on all rows with the labels as they were given."""
     best = model.best
-    if best.number < 0:  # the simple model that stood in for want of time
-        return best.models[0]
     data = run.dataset
     assert data.y is not None
-    kinds = {} if data.is_sparse else {name: str(kind) for name, kind in data.kinds.items()}
-    pipeline = build_for_all_rows(run.space, best.pipeline, run.seed_of(best.number), kinds, stopped_at(best.models))
+    if best.number < 0:  # the simple model that stood in for want of time
+        pipeline = clone(best.models[0])
+    else:
+        seed, rounds = run.seed_of(best.number), stopped_at(best.models)
+        pipeline = build_for_all_rows(run.space, best.pipeline, seed, data.preparation, rounds)
     y = data.y if data.classes is None else data.classes[data.y]
-    from headstart.evaluation.live import fit_model
-
     return fit_model(pipeline, data.X, y, data.weights)
 
 

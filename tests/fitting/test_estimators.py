@@ -124,6 +124,7 @@ class TestSearch:
             model = HeadstartClassifier(time_budget=0.01).fit(frame, target="label")
         assert model.predict_proba(frame).shape == (120, 2)
         assert len(model.leaderboard_) == 0
+        assert set(model.best_pipeline_.predict(frame)) == {"yes", "no"}
         assert any("too short" in note for note in model.notes_)
 
     def test_when_everything_fails_the_reason_is_told(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
@@ -252,6 +253,14 @@ class TestModel:
         assert set(best.predict(X)) <= {"yes", "no"}
         again = clone(best).fit(X, frame["label"])
         np.testing.assert_allclose(again.predict_proba(X), best.predict_proba(X))
+
+    def test_the_best_pipeline_reads_dates_as_the_table_had_them(self, quick: dict[str, Any]) -> None:
+        days = pd.date_range("2024-01-01", periods=120)
+        table = pd.DataFrame({"day": days.strftime("%d.%m.%Y"), "y": np.where(days.day > 15, "late", "early")})
+        quick["include"] = ["decision_tree"]
+        model = HeadstartClassifier(**quick).fit(table, target="y")
+        early = pd.DataFrame({"day": ["01.02.2025", "05.12.2025", "11.03.2025"]})
+        assert model.best_pipeline_.predict(early).tolist() == model.predict(early).tolist() == ["early"] * 3
 
     def test_thresholds_and_calibration(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick, metric="f1", tune_threshold=True, calibrate=True)

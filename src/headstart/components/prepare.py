@@ -28,7 +28,9 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     kinds
-        Kind of each column by name; columns that are not named are dropped.
+        Kind of each column by name; columns that are not named are dropped. A date may have its format behind it, as
+        in ``"date %d.%m.%Y"`` (or the unit of a number since 1970, as in ``"date s"``); without one each value is read
+        by itself.
     max_categories
         Most categories of a column.
     text_components
@@ -63,8 +65,8 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name, kind in self.kinds.items():
             if kind == "categorical":
                 self.categories_[name] = self._learn_categories(X[name])
-            elif kind == "date":
-                days = self._days(X[name])
+            elif kind.startswith("date"):
+                days = self._days(X[name], kind)
                 self.first_dates_[name] = float(np.nanmin(days)) if np.isfinite(days).any() else 0.0
             elif kind == "text":
                 self.texts_[name] = self._learn_text(X[name])
@@ -79,8 +81,8 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             column = X[name]
             if kind == "categorical":
                 columns[name] = self._categories(name, column)
-            elif kind == "date":
-                columns |= self._date_parts(name, column)
+            elif kind.startswith("date"):
+                columns |= self._date_parts(name, column, kind)
             elif kind == "text":
                 columns |= self._text_parts(name, column)
             elif kind == "boolean":
@@ -112,42 +114,54 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.where(words.isin(true), 1.0, np.where(words.isin(false), 0.0, np.nan))
 
     @staticmethod
-    def _labels(column: pd.Series) -> pd.Series:
-        """Values as texts, so that 1, 1.0 and "1" are one category however a file was read."""
+    def _coded(column: pd.Series) -> tuple[Any, list[str]]:
+        """Each value's position among the labels, -1 where it is missing, and the labels.
 
-        def label(value: Any) -> Any:
-            if pd.isna(value):
-                return np.nan
-            if isinstance(value, (float, np.floating)) and float(value).is_integer():
-                return str(int(value))
-            return str(value)
-
-        values = column.astype(object)
-        return values.map({value: label(value) for value in values.unique()})
+        Labels are texts, so that 1, 1.0 and "1" are one category however a file was read.
+        """
+        codes, values = pd.factorize(column)
+        labels = []
+        for value in values.tolist():
+            whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+            labels.append(str(int(value)) if whole else str(value))
+        return codes, labels
 
     def _learn_categories(self, column: pd.Series) -> list[Any]:
-        counts = self._labels(column).value_counts()
+        codes, labels = self._coded(column)
+        counts: dict[str, int] = {}
+        for label, count in zip(labels, np.bincount(codes[codes >= 0], minlength=len(labels)).tolist(), strict=True):
+            if count:
+                counts[label] = counts.get(label, 0) + count
         if len(counts) > self.max_categories:
-            return [*sorted(counts.index[: self.max_categories - 1]), "(other)"]
-        return sorted(counts.index)
+            commonest = sorted(counts, key=lambda label: -counts[label])
+            return [*sorted(commonest[: self.max_categories - 1]), "(other)"]
+        return sorted(counts)
 
     def _categories(self, name: str, column: pd.Series) -> Any:
-        labels, known = self._labels(column), self.categories_[name]
-        if "(other)" in known:
-            labels = labels.where(labels.isin(known) | labels.isna(), "(other)")
-        return pd.Categorical.from_codes(pd.Index(known, dtype=object).get_indexer(labels), categories=known)
+        codes, labels = self._coded(column)
+        known = self.categories_[name]
+        places = {label: i for i, label in enumerate(known)}
+        unknown = places.get("(other)", -1)
+        table = np.array([*(places.get(label, unknown) for label in labels), -1], dtype=np.int64)
+        return pd.Categorical.from_codes(table[codes], categories=known)
 
     @staticmethod
-    def _days(column: pd.Series) -> Any:
-        if column.dtype.kind != "M":
-            column = pd.to_datetime(column.astype(object), errors="coerce", format="mixed", utc=True)
+    def _days(column: pd.Series, kind: str) -> Any:
+        form = kind.partition(" ")[2] or "mixed"
+        if column.dtype.kind in "fiu" and form in ("D", "s", "ms", "us", "ns"):
+            column = pd.to_datetime(column, errors="coerce", unit=form, utc=True)
+        elif column.dtype.kind in "fiu":
+            texts = column.map(lambda number: str(int(number)), na_action="ignore")
+            column = pd.to_datetime(texts, errors="coerce", format=form, utc=True)
+        elif column.dtype.kind != "M":
+            column = pd.to_datetime(column.astype(object), errors="coerce", format=form, utc=True)
         if getattr(column.dtype, "tz", None) is not None:
             column = column.dt.tz_convert("UTC").dt.tz_localize(None)
         seconds = (column - pd.Timestamp("1970-01-01")).dt.total_seconds()
         return seconds.to_numpy(dtype=np.float64, na_value=np.nan) / 86400
 
-    def _date_parts(self, name: str, column: pd.Series) -> dict[str, Any]:
-        days = self._days(column)
+    def _date_parts(self, name: str, column: pd.Series, kind: str) -> dict[str, Any]:
+        days = self._days(column, kind)
         dates = pd.Series(pd.to_datetime(days * 86400, unit="s", errors="coerce"))
         parts = {f"{name} since": days - self.first_dates_[name]}
         for part, of in (

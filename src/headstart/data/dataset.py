@@ -208,6 +208,11 @@ class Dataset:
         return self.schema.kinds
 
     @property
+    def preparation(self) -> dict[str, str]:
+        """What pipelines are told of the columns; see `headstart.data.schema.Schema.preparation`."""
+        return self.schema.preparation
+
+    @property
     def is_sparse(self) -> bool:
         """Whether `X` is a CSR matrix."""
         return self.schema.n_sparse is not None

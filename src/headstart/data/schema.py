@@ -57,6 +57,14 @@ class Schema:
         return {name: spec.kind for name, spec in self.columns.items()}
 
     @property
+    def preparation(self) -> dict[str, str]:
+        """What pipelines are told of the columns: kinds, for dates with the format; empty for a sparse matrix."""
+        return {
+            name: f"{spec.kind} {spec.format}" if spec.kind is Kind.DATE and spec.format else str(spec.kind)
+            for name, spec in self.columns.items()
+        }
+
+    @property
     def n_features(self) -> int:
         """How many columns the features have."""
         return len(self.columns) if self.n_sparse is None else self.n_sparse

@@ -140,8 +140,7 @@ class LiveObjective:
         max_seconds: float | None = None,
     ) -> FittedFold:
         data = self.dataset
-        kinds = {} if data.is_sparse else {name: str(kind) for name, kind in data.kinds.items()}
-        model = self.space.build(pipeline, seed, kinds)
+        model = self.space.build(pipeline, seed, data.preparation)
         X, X_valid = self._rows(train), self._rows(valid)
         y, y_valid = self._y[train], self._y[valid]
         weights = None if data.weights is None else data.weights[train]

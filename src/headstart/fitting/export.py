@@ -43,7 +43,7 @@ def export_code(estimator: Any, table: str = "table.csv") -> str:
     for name in _SCRIPT_NAMES:
         sources.reserve(name)
     sources.add_import("pathlib", "Path")
-    built = _Writer(sources, {name: str(kind) for name, kind in model.schema.kinds.items()}).written(pipeline, 1)
+    built = _Writer(sources, model.schema.preparation).written(pipeline, 1)
     reading = reading_code(model, table, sources)
     fit = _fit_code(pipeline)
     main = _main_code(model)

@@ -61,7 +61,7 @@ def _constants(model: Model, table: str) -> str:
         lines.append("COLUMNS = {  # kind, how dates or decimals are written, whether what cannot be read is missing")
         for name, spec in model.schema.columns.items():
             lines.append(f"    {quoted(name)}: ({quoted(str(spec.kind))}, {quoted(spec.format)}, {spec.lenient!r}),")
-        lines += ["}", "KINDS = {name: kind for name, (kind, _, _) in COLUMNS.items()}"]
+        lines += ["}", _KINDS]
     lines.append(f"MISSING = {quoted(MISSING_CELLS)}")
     return "\n".join(lines)
 
@@ -241,3 +241,8 @@ def _load_code(model: Model) -> str:
         "    return prepare(frame[known].reset_index(drop=True)), y[known], weights",
     ]
     return "\n".join(lines)
+
+
+_KINDS = """KINDS = {
+    name: f"date {form}" if kind == "date" and form else kind for name, (kind, form, _) in COLUMNS.items()
+}"""

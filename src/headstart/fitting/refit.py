@@ -63,8 +63,7 @@ class RefitObjective:
 
     def _fit(self, pipeline: Pipeline, seed: int) -> Outcome:
         data = self.dataset
-        kinds = {} if data.is_sparse else {name: str(kind) for name, kind in data.kinds.items()}
-        model = build_for_all_rows(self.space, pipeline, seed, kinds, self.rounds.get(seed))
+        model = build_for_all_rows(self.space, pipeline, seed, data.preparation, self.rounds.get(seed))
         assert data.y is not None
         started = time.perf_counter()
         with warnings.catch_warnings():

@@ -37,11 +37,10 @@ def simple_model(dataset: Dataset, seed: int) -> tuple[Pipeline, Any]:
     weights = None if dataset.weights is None else dataset.weights[rows]
     space = catalog.load("regression" if dataset.classes is None else "classification")
     tree = space.default({"estimator": ["decision_tree"]})
-    kinds = {} if dataset.is_sparse else {name: str(kind) for name, kind in dataset.kinds.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return tree, fit_model(space.build(tree, seed, kinds), X, y[rows], weights)
+            return tree, fit_model(space.build(tree, seed, dataset.preparation), X, y[rows], weights)
         except Exception:
             plain = DummyRegressor(strategy="median") if dataset.classes is None else DummyClassifier()
             model = SklearnPipeline([("estimator", plain)])
