@@ -4,11 +4,15 @@
 `settings`       what a user may choose
 `plan`           what follows from the table's size and the budget: splits, jobs, limits
 `run`            search, then ensemble, within the budget
-`candidates`     the trials that a model may be made of, and their files
+`shelf`          fitted models of the best trials, as long as a run lives
 `model`          what predicts
 `decisions`      calibration of probabilities and thresholds between classes
 `simple`         the model when time was too short for anything better
+`refit`          pipelines fitted once more, on all rows
 `progress`       what a run shows while it runs
+`reports`        leaderboard, failures, test scores; `importance` of columns
+`saving`         one file that loads without running code; `container`, `trusted`, `packing` are its parts
+`export`         the best pipeline as a script; `export_table`, `sources` are its parts
 `saving`         a model as a file (`container`) from which loading runs no code (`trusted`)
 `export`         a pipeline as a script (`sources`, `export_table`) that needs no Headstart
 ===============  ==========================================================================================
