@@ -62,13 +62,25 @@ def test_comes_near_the_best_convex_combination() -> None:
     assert squared(np.tensordot(weights, np.array(predictions), axes=1)) <= best * 1.001
 
 
-def test_a_deadline_in_the_past_gives_the_best_candidate() -> None:
-    predictions = [TRUTH + 1, TRUTH + 0.1, TRUTH - 0.1]
-    assert select_ensemble(predictions, squared, deadline=time.time() - 1).tolist() == [0, 1, 0]
+def test_a_deadline_in_the_past_gives_the_first_candidate() -> None:
+    predictions = [TRUTH + 0.1, TRUTH + 1, TRUTH - 0.1]
+    assert select_ensemble(predictions, squared, deadline=time.time() - 1).tolist() == [1, 0, 0]
 
 
-def test_a_loss_that_is_never_defined_gives_the_first() -> None:
-    assert select_ensemble([TRUTH, TRUTH], lambda _: float("nan")).tolist() == [1, 0]
+@pytest.mark.parametrize("deadline", [None, 0.0])
+def test_a_loss_that_is_never_defined_gives_the_first(deadline: float | None) -> None:
+    assert select_ensemble([TRUTH, TRUTH], lambda _: float("nan"), deadline=deadline).tolist() == [1, 0]
+
+
+def test_nothing_is_computed_after_the_deadline_but_the_first() -> None:
+    calls = []
+
+    def loss(predictions: np.ndarray) -> float:
+        calls.append(1)
+        return squared(predictions)
+
+    select_ensemble([TRUTH + 1, TRUTH], loss, deadline=time.time() - 1)
+    assert len(calls) == 1
 
 
 def test_nothing_to_choose_from() -> None:

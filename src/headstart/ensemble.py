@@ -37,7 +37,8 @@ def select_ensemble(
     max_members
         Most candidates with a weight.
     deadline
-        Unix time at which the selection ends with what it has.
+        Unix time at which the selection ends with what it has; at worst the first candidate, so have the best come
+        first.
 
     Returns
     -------
@@ -61,14 +62,19 @@ def select_ensemble(
         losses = np.full(len(predictions), np.inf)
         full = max_members is not None and np.count_nonzero(counts) >= max_members
         for i in np.flatnonzero(counts).tolist() if full else range(len(predictions)):
-            if step > 1 and deadline is not None and time.time() >= deadline:
-                return _shares(best_counts)
+            if (step > 1 or i > 0) and deadline is not None and time.time() >= deadline:
+                break
             losses[i] = loss((total + predictions[i]) / step)
-        chosen = int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))
-        counts[chosen] += 1
-        total = total + predictions[chosen]
-        if losses[chosen] < best_loss - _TINY:
-            best_counts, best_loss = counts.copy(), losses[chosen]
+        else:
+            chosen = int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))
+            counts[chosen] += 1
+            total = total + predictions[chosen]
+            if losses[chosen] < best_loss - _TINY:
+                best_counts, best_loss = counts.copy(), losses[chosen]
+            continue
+        if step == 1:  # the best of those that were looked at
+            best_counts[int(np.argmin(np.where(np.isnan(losses), np.inf, losses)))] = 1
+        break
     if not best_counts.any():  # the loss is undefined for every one of them
         best_counts[0] = 1
     return _shares(best_counts)

@@ -13,6 +13,7 @@ NAMES = [
     ("roc_auc", "binary"),
     ("neg_log_loss", "binary"),
     ("accuracy", "binary"),
+    ("roc_auc_ovr", "multiclass"),
     ("neg_log_loss", "multiclass"),
     ("accuracy", "multiclass"),
     ("neg_mean_squared_error", "regression"),
@@ -58,4 +59,16 @@ def test_a_constant_truth_has_the_r2_of_scikit_learn() -> None:
 
 def test_others_have_none() -> None:
     assert fast_score("f1", "binary") is None
-    assert fast_score("roc_auc", "multiclass") is None
+    assert fast_score("r2", "binary") is None
+
+
+def test_classes_that_are_not_there_are_left_out() -> None:
+    fast = fast_score("roc_auc", "multiclass")
+    assert fast is not None
+    predictions = np.array([[0.7, 0.2, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.5, 0.4, 0.1]])
+    truth = np.array([0, 0, 1, 1])
+    binary = fast_score("roc_auc", "binary")
+    assert binary is not None
+    assert fast(truth, predictions, None) == pytest.approx(
+        (binary(1 - truth, predictions[:, [1, 0]], None) + binary(truth, predictions[:, [0, 1]], None)) / 2
+    )

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from headstart import Algorithm, HeadstartClassifier, HeadstartRegressor, Integer, PipelineSpace, Stage
 from headstart.data import Dataset, DataWarning, TableError
 from headstart.errors import HeadstartWarning, InvalidInput, SpaceError, UnknownName
+from headstart.fitting.assembly import predictions_of
 
 _WEIGHTS = "rows that are repeated fall into other folds than one row of twice the weight"
 EXCEPTIONS = {
@@ -217,7 +218,7 @@ class TestModel:
         run = model._run
         assert run is not None
         assert run.dataset.y is not None
-        predictions = {t.number: run._predictions(t) for t in run.history}
+        predictions = {t.number: predictions_of(t) for t in run.history}
         together = sum(m.weight * predictions[m.number] for m in model.model_.members)
         best = max(roc_auc_score(run.dataset.y, p[:, 1]) for p in predictions.values())
         assert roc_auc_score(run.dataset.y, together[:, 1]) >= best

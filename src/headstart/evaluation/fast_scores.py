@@ -28,6 +28,16 @@ def _roc_auc(truth: NDArray[Any], predictions: Array, weights: Array | None) -> 
     return float((positive * (below + 0.5 * negative)).sum() / pairs)
 
 
+def _roc_auc_ovr(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float:
+    """The mean over the classes that are there; scikit-learn refuses rows that lack one."""
+    scores = []
+    for c in range(predictions.shape[1]):
+        one = (truth == c).astype(np.int64)
+        if 0 < one.sum() < len(one):
+            scores.append(_roc_auc(one, np.column_stack([1 - predictions[:, c], predictions[:, c]]), weights))
+    return float(np.mean(scores)) if scores else float("nan")
+
+
 def _neg_log_loss(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float:
     eps = np.finfo(np.float64).eps
     own = np.clip(predictions[np.arange(len(truth)), truth], eps, 1 - eps)
@@ -73,4 +83,6 @@ def fast_score(name: str, task: str) -> FastScore | None:
         return _FOR_NUMBERS.get(name)
     if name == "roc_auc" and task == "binary":
         return _roc_auc
+    if name in ("roc_auc", "roc_auc_ovr"):
+        return _roc_auc_ovr
     return _FOR_CLASSES.get(name)

@@ -49,8 +49,12 @@ class LiveObjective:
     The artefact ``predictions`` holds what each row was predicted as by models that had not seen it, averaged where it
     was in several validation parts, and NaN where it was in none: (n, classes) probabilities or (n,) numbers.
 
+    The loss is the mean over the folds in which the metric is defined; where it is defined in none, such as ROC AUC in
+    folds of one class, it is that of all predictions together.
+
     An estimator whose ``fit`` takes an ``eval_set`` is stopped early on the validation part of the fold. One that also
-    takes ``max_seconds`` ends its rounds before the limit of the evaluation, and is no timeout.
+    takes ``max_seconds`` ends its rounds before the limit of the evaluation, and is no timeout. Its number of rounds is thus chosen
+    on the rows it is judged by, which flatters it a little on small tables.
     """
 
     def __init__(
@@ -108,17 +112,27 @@ class LiveObjective:
             count[valid] += 1
             if self.keep_models:
                 models.append(fold.model)
-        artefacts: dict[str, Any] = {"predictions": _mean(total, count)}
+        predictions = _mean(total, count)
+        artefacts: dict[str, Any] = {"predictions": predictions}
         if self.keep_models:
             artefacts["models"] = models
+        defined = [loss for loss in losses if not np.isnan(loss)]
+        if not defined:  # a metric that needs all classes, and no validation part that has them
+            defined = [self._loss_of_all(predictions)]
         return Outcome.of(
-            float(np.mean(losses)),
-            fold_losses=tuple(losses),
+            float(np.mean(defined)),
+            fold_losses=tuple(defined),
             constraints={name: float(np.mean([v[name] for v in values])) for name in self.measures},
             seconds=time.perf_counter() - started,
             fidelity=fidelity,
             artefacts=artefacts,
         )
+
+    def _loss_of_all(self, predictions: Array) -> float:
+        """The loss of the predictions of all folds together."""
+        rows = np.flatnonzero(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1))
+        weights = None if self.dataset.weights is None else self.dataset.weights[rows]
+        return self.metric.loss(self._y[rows], predictions[rows], weights)
 
     def _folds(self, fidelity: Fidelity) -> Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         splits = self.splits if fidelity.rows == 1.0 else self.splits.subsample(fidelity.rows)
@@ -147,7 +161,8 @@ class LiveObjective:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a search meets thousands; what matters is in the outcome
             started = time.perf_counter()
-            fit_model(model, X, y, weights, (X_valid, y_valid), max_seconds)
+            held = (X_valid, y_valid, None if data.weights is None else data.weights[valid])
+            fit_model(model, X, y, weights, held, max_seconds)
             fitted = time.perf_counter()
             predictions = predict_model(model, X_valid, self._shape)
             predicted = time.perf_counter()
@@ -159,12 +174,12 @@ def fit_model(
     X: Any,
     y: NDArray[Any],
     weights: Array | None = None,
-    validation: tuple[Any, NDArray[Any]] | None = None,
+    validation: tuple[Any, NDArray[Any], Array | None] | None = None,
     max_seconds: float | None = None,
 ) -> Any:
     """Fit a built pipeline; an estimator that can is stopped early, on validation data and when time is up."""
     *_, (name, last) = model.steps
-    fit = getattr(last, "estimator", last).fit
+    fit = inside(last).fit
     known = inspect.signature(fit).parameters
     options: dict[str, Any] = {}
     if weights is not None and "sample_weight" in known:
@@ -176,8 +191,13 @@ def fit_model(
     front = model[:-1]
     inner = front.fit_transform(X, y) if len(front) else X
     outer = front.transform(validation[0]) if len(front) else validation[0]
-    last.fit(inner, y, eval_set=(outer, validation[1]), **options)
+    last.fit(inner, y, eval_set=(outer, *validation[1:]), **options)
     return model
+
+
+def inside(estimator: Any) -> Any:
+    """An estimator without the wrapper that weights its classes."""
+    return estimator.estimator if type(estimator).__name__ == "BalancedWeights" else estimator
 
 
 def predict_model(model: Any, X: Any, shape: tuple[int, ...]) -> Array:

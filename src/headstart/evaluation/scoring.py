@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -38,13 +39,34 @@ class Metric:
 
     def __init__(self, metric: str | Scorer, task: str) -> None:
         self.task = task
-        self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+        self.name = metric if isinstance(metric, str) else _name(metric)
         self.given = metric
         self._scorer = _scorer(metric, task)
         self._fast = fast_score(metric, task) if isinstance(metric, str) else None
         self._best = self._best_score()
         if isinstance(metric, str):
             self._try()
+
+    @property
+    def of_labels(self) -> bool | None:
+        """Whether it judges the chosen labels, not probabilities; None for a function that does not say."""
+        if self.task == "regression":
+            return False
+        response = getattr(self._scorer, "_response_method", None)
+        return None if response is None else response == "predict"
+
+    @property
+    def key(self) -> str:
+        """The name, for a function with a hash of what it does, so that two of one name are told apart."""
+        if isinstance(self.given, str):
+            return self.given
+        code = getattr(self.given, "__code__", None)
+        if code is None:
+            content = repr(self.given) if " at 0x" not in repr(self.given) else type(self.given).__qualname__
+        else:
+            plain = [c for c in code.co_consts if isinstance(c, int | float | str | bytes | bool | None)]
+            content = repr((code.co_code, code.co_names, plain))
+        return f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
     def _best_score(self) -> float:
         if not isinstance(self.given, str):
@@ -110,6 +132,11 @@ class Metric:
 
     def __repr__(self) -> str:
         return f"Metric({self.name!r}, {self.task!r})"
+
+
+def _name(metric: Any) -> str:
+    scored = getattr(metric, "_score_func", metric)  # what make_scorer was given
+    return str(getattr(scored, "__name__", type(scored).__name__))
 
 
 @cache

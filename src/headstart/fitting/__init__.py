@@ -3,7 +3,8 @@
 ===============  ==========================================================================================
 `settings`       what a user may choose
 `plan`           what follows from the table's size and the budget: splits, jobs, limits
-`run`            search, then ensemble, within the budget
+`run`            search within the budget
+`assembly`       the model of what was found: ensemble, refit, decisions
 `shelf`          fitted models of the best trials, as long as a run lives
 `model`          what predicts
 `decisions`      calibration of probabilities and thresholds between classes

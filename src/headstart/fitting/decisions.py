@@ -5,6 +5,7 @@ Both are learned from predictions for rows that the models had not seen.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,6 +39,14 @@ class Decisions:
         scaled: Array = raised / raised.sum(axis=1, keepdims=True)
         return scaled
 
+    def judged(self, probabilities: Array) -> Array:
+        """Calibrated probabilities, weighted so that the largest one is the class that is chosen; rows sum to 1."""
+        if self.factors is None:
+            return probabilities
+        weighted = probabilities * np.array(self.factors)
+        shares: Array = weighted / weighted.sum(axis=1, keepdims=True)
+        return shares
+
     def choose(self, probabilities: Array) -> NDArray[np.int64]:
         """Position of the class of each row."""
         weighted = probabilities if self.factors is None else probabilities * np.array(self.factors)
@@ -60,7 +69,9 @@ def fit_temperature(probabilities: Array, truth: NDArray[np.int64], weights: Arr
     return float(np.exp(best.x)) if best.fun < loss(0.0) else 1.0
 
 
-def fit_factors(probabilities: Array, loss: Callable[[Array], float], sweeps: int = 2) -> tuple[float, ...] | None:
+def fit_factors(
+    probabilities: Array, loss: Callable[[Array], float], sweeps: int = 2, deadline: float | None = None
+) -> tuple[float, ...] | None:
     """Factors of the classes with the lowest loss of the chosen labels, found one class at a time.
 
     Parameters
@@ -69,6 +80,8 @@ def fit_factors(probabilities: Array, loss: Callable[[Array], float], sweeps: in
         Of predictions that are 1 for the chosen class and 0 for the others.
     sweeps
         How many times each class has its turn.
+    deadline
+        Unix time at which the search ends with what it has.
 
     Returns
     -------
@@ -84,11 +97,17 @@ def fit_factors(probabilities: Array, loss: Callable[[Array], float], sweeps: in
     for _ in range(sweeps if k > 2 else 1):
         for c in range(1 if k == 2 else 0, k):
             for value in _thresholds(probabilities, factors, c):
+                if deadline is not None and time.time() >= deadline:
+                    return _normal(factors) if best < plain - 1e-12 else None
                 candidate = factors.copy()
                 candidate[c] = value
                 if (found := of(candidate)) < best - 1e-12:
                     best, factors = found, candidate
-    return tuple((factors / factors.sum() * k).tolist()) if best < plain - 1e-12 else None
+    return _normal(factors) if best < plain - 1e-12 else None
+
+
+def _normal(factors: Array) -> tuple[float, ...]:
+    return tuple((factors / factors.sum() * len(factors)).tolist())
 
 
 def _thresholds(probabilities: Array, factors: Array, c: int, most: int = 100) -> Array:

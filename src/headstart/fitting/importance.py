@@ -28,7 +28,7 @@ def permutation_importance(
     check_positive("repeats", repeats, whole=True)
     if model.schema.n_sparse is not None:
         raise InvalidInput("importance needs a table with columns, this model was fitted to a sparse matrix")
-    base = metric.score(truth, model.predict_ready(ready))
+    base = model.score(ready, truth, metric)
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(len(ready)) for _ in range(repeats)]
     rows = []
@@ -37,7 +37,7 @@ def permutation_importance(
         for order in orders:
             shuffled = ready.copy(deep=False)
             shuffled[name] = ready[name].array[order]
-            falls.append(base - metric.score(truth, model.predict_ready(shuffled)))
+            falls.append(base - model.score(shuffled, truth, metric))
         rows.append((name, float(np.mean(falls)), float(np.std(falls))))
     found = pd.DataFrame(rows, columns=["feature", "importance", "std"])
     return found.sort_values("importance", ascending=False, ignore_index=True, kind="stable")

@@ -17,6 +17,7 @@ from headstart.space.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from headstart.data.schema import Schema
+    from headstart.evaluation.scoring import Metric
 
 Array = NDArray[np.float64]
 
@@ -103,6 +104,11 @@ class Model:
             for member in self.members:
                 total += member.weight * member.predict(X, self.shape)
         return self.decisions.calibrated(total) if self.classes is not None else total
+
+    def score(self, X: Any, truth: NDArray[Any], metric: Metric) -> float:
+        """How good it is on a table in the form of `Dataset.X`, with classes as it chooses them."""
+        found = self.predict_ready(X)
+        return metric.score(truth, found if self.classes is None else self.decisions.judged(found))
 
     def predict_proba(self, source: Any) -> Array:
         """Probabilities of the classes, (n, classes), for anything that `read_table` takes."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headstart.evaluation.live import fit_model
+from headstart.evaluation.live import fit_model, inside
 from headstart.evaluation.objective import outcome_of
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 def last_step(model: Any) -> Any:
     """The estimator at the end of a pipeline, without a wrapper that weights its classes."""
-    last = model.steps[-1][1]
-    return getattr(last, "estimator", last)
+    return inside(model.steps[-1][1])
 
 
 def stopped_at(models: Sequence[Any]) -> int | None:

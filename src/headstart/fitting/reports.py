@@ -118,7 +118,7 @@ def test_leaderboard(
     table: pd.DataFrame, model: Model, ready: Any, truth: NDArray[Any], metric: Metric
 ) -> pd.DataFrame:
     """The members of a model and the model itself, with their scores on test rows; best first."""
-    rows = [("model", np.nan, metric.score(truth, model.predict_ready(ready)), 1.0, "")]
+    rows = [("model", np.nan, model.score(ready, truth, metric), 1.0, "")]
     scores = table.set_index("trial")
     for member in model.members:
         found = metric.score(truth, member.predict(ready, model.shape))
