@@ -18,6 +18,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -135,8 +136,20 @@ def run_all(args: argparse.Namespace) -> dict[str, Any]:
 
     def do(system: str, task: str, name: str) -> None:
         python = args.flaml if system == "flaml" else sys.executable
-        call = [python, __file__, "--data", str(args.data), "--one", system, task, name, "--seconds", str(args.seconds)]
-        done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False)
+        call = [
+            python,
+            str(Path(__file__).resolve()),
+            "--data",
+            str(args.data.resolve()),
+            "--one",
+            system,
+            task,
+            name,
+            "--seconds",
+            str(args.seconds),
+        ]
+        with tempfile.TemporaryDirectory() as folder:  # some libraries leave files where they are run
+            done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False, cwd=folder)
         try:
             result = json.loads(done.stdout.splitlines()[-1])
         except (IndexError, ValueError):

@@ -40,7 +40,8 @@ _PARAMETERS = """
     time_budget
         Seconds for everything: search, ensemble, refit. 60 where neither this nor `evaluations` is given.
     evaluations
-        Number of pipelines to try. With this alone the result depends on nothing but the data and `random_state`.
+        Number of pipelines to try. With this alone the result depends on nothing but the data, `random_state` and
+        `n_jobs`.
     patience
         Stop when so many pipelines in a row brought no improvement.
     metric
@@ -162,7 +163,6 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         dataset = self._dataset(X, y, target, sample_weight, groups, times)
         if progress is None:
             progress = Lines() if self.verbose else Progress()
-        self._forget()
         if resume and self._run is not None and self._run.dataset.key == dataset.key:
             self._run.restart(settings, progress)
         elif resume and self._run is not None:
@@ -170,6 +170,7 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         elif resume and self.store is None:
             raise InvalidInput("there is nothing to resume: this object was not fitted before and has no store")
         else:
+            self._run = None  # its files go before there are new ones
             self._run = Run(
                 dataset,
                 settings,
@@ -178,6 +179,7 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
                 started=started,
                 progress=progress,
             )
+        self._forget()
         self._set_columns(dataset)
         self._run.search()
         self._take(self._run)
@@ -208,6 +210,9 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
                 raise InvalidInput("give y or target, not both")
             return Dataset.from_table(X, target, task=task, **roles)
         if isinstance(X, Dataset):
+            given = [name for name, value in {"y": y, **roles}.items() if value is not None]
+            if given:
+                raise InvalidInput(f"a Dataset has its target and roles already; give {', '.join(given)} to Dataset")
             if (X.task == "regression") != (self._kind == "regression"):
                 raise InvalidInput(f"{type(self).__name__} cannot learn a {X.task or 'table without a target'}")
             return X

@@ -57,10 +57,3 @@ def test_large_files_leave_room_for_fewer(tmp_path: Path) -> None:
     alone = Shelf(Made([1.0], tmp_path, size=1000), capacity_bytes=10)
     fill(alone, 1)
     assert alone.models(0) is not None
-
-
-def test_models_from_elsewhere() -> None:
-    shelf = Shelf(Made([]))
-    shelf.put(7, 0.5, ["a"])
-    assert shelf.models(7) == ["a"]
-    assert shelf.models(8) is None

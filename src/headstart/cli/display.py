@@ -8,8 +8,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -81,7 +79,6 @@ class Display(Progress):
     def begin(self, run: Run) -> None:
         run.started = self.started  # reading the table and loading the libraries took time as well
         run.reserve = 0.0 if run.settings.seconds is None else min(0.05 * run.settings.seconds, 2.0)  # to write it
-        Thread(target=import_module, args=("skops.io",), daemon=True).start()  # slow to import, and needed at the end
         self.run = self.signals.run = run
         self.inner.begin(run)
 

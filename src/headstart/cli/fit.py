@@ -190,6 +190,9 @@ def _search(
 
 
 def _write(estimator: Any, folder: Folder) -> None:
+    if estimator.model_.best.number < 0 and folder.model.exists():
+        say("warning: the model of before is kept, since nothing could be made of this run but a simple one")
+        return
     estimator.save(folder.model)
     replace_file(folder.leaderboard, lambda new: estimator.leaderboard_.to_csv(new, index=False))
 

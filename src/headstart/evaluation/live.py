@@ -53,8 +53,8 @@ class LiveObjective:
     folds of one class, it is that of all predictions together.
 
     An estimator whose ``fit`` takes an ``eval_set`` is stopped early on the validation part of the fold. One that also
-    takes ``max_seconds`` ends its rounds before the limit of the evaluation, and is no timeout. Its number of rounds is thus chosen
-    on the rows it is judged by, which flatters it a little on small tables.
+    takes ``max_seconds`` ends its rounds before the limit of the evaluation, and is no timeout. The number of rounds is
+    thus chosen on the rows that it is judged by, which flatters it a little on small tables.
     """
 
     def __init__(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_NEARLY_ALL = 0.9
 SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
 
@@ -46,38 +47,27 @@ class Assembly:
 
     def make(self) -> Model:
         """The model, made in the time that is left."""
-        candidates = self.run.candidates()
+        candidates = self._with_models(self.run.candidates())
         if not candidates:
             return self._simple()
-        single = not self.run.settings.ensemble or bool(self.run.settings.constraints)
-        if self.run.settings.ensemble and self.run.settings.constraints:
-            self.run.notes.append("constraints are kept by one pipeline, so there is no ensemble")
-        if single:
+        self._note_constraints(candidates[0])
+        if not self.run.settings.ensemble or self.run.settings.constraints:
             candidates = candidates[:1]
         self.run.progress.phase(self.run, "choosing the ensemble" if len(candidates) > 1 else "making the model")
         predictions = [predictions_of(trial) for trial in candidates]
         validated = np.flatnonzero(np.isfinite(predictions[0].reshape(len(predictions[0]), -1)).all(axis=1))
         useful = self._useful(candidates, validated)
         candidates, predictions = candidates[:useful], predictions[:useful]
-        weights = self._select(predictions, validated)
-        members = self._members(candidates, weights)
-        while not members:  # the models of the chosen are gone and there was no time to fit them again
-            kept = [
-                i for i, t in enumerate(candidates) if self.run.shelf.models(self.run.seed_of(t.number)) is not None
-            ]
-            if not kept:
-                return self._simple()
-            candidates, predictions = [candidates[i] for i in kept], [predictions[i] for i in kept]
-            members = self._members(candidates, self._select(predictions, validated))
+        members = self._members(candidates, self._select(predictions, validated))
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number][validated] for m in members], axis=0)
         decisions = self._decisions(average, validated)
-        judged = decisions.calibrated(average) * (decisions.factors or 1.0)
+        judged = average if self.run.dataset.classes is None else decisions.judged(decisions.calibrated(average))
         self.score = self.run.metric.to_score(self._loss(validated, judged))
         if self.run.settings.refit == "full":
             members = self._refitted(members)
         elif self.run.settings.refit == "single":
-            members = [replace(member, models=member.models[:1]) for member in members]
+            members = [replace(member, models=member.models[-1:]) for member in members]
         return self._model(members, decisions)
 
     def _model(self, members: Sequence[Member], decisions: Decisions) -> Model:
@@ -140,21 +130,47 @@ class Assembly:
             deadline=deadline,
         )
 
+    def _with_models(self, candidates: list[Trial]) -> list[Trial]:
+        """Those whose fitted models are there; if none are, the best one that can be fitted again in time."""
+        there = [t for t in candidates if self._models(t) is not None]
+        if there or not candidates:
+            return there
+        self.run.progress.phase(self.run, "fitting the best pipeline again")
+        with ExitStack() as stack:
+            self.run.shelf.objective = self.run.sandboxed(self.run.objective, stack)
+            for trial in candidates[:3]:
+                wanted = [(trial.pipeline, self.run.seed_of(trial.number), trial.proposal.fidelity)]
+                if evaluate_all(self.run.shelf, wanted, self._last_limits(0.9), 1):
+                    return [trial]
+        return []
+
+    def _note_constraints(self, best: Trial) -> None:
+        """Say what came of constraints."""
+        run = self.run
+        if not run.settings.constraints:
+            return
+        if not run.history.is_feasible(best):
+            measured = ", ".join(f"{name} {value:.3g}" for name, value in best.outcome.constraints.items())
+            message = f"no pipeline keeps the constraints; the model is the nearest one: {measured}"
+            warn_user(message)
+            run.notes.append(message)
+        if run.settings.ensemble:
+            run.notes.append("constraints are kept by one pipeline, so there is no ensemble")
+
     def _members(self, trials: Sequence[Trial], weights: Array) -> list[Member]:
-        """Members with their fitted models; those of an earlier process are fitted again if time allows."""
-        chosen = [(t, float(w)) for t, w in zip(trials, weights, strict=True) if w > 0]
-        models = {t.number: self._models(t) for t, _ in chosen}
-        missing = [t for t, _ in chosen if models[t.number] is None]
-        if missing:
-            self.run.progress.phase(self.run, f"fitting {len(missing)} pipelines again, whose models were not kept")
-            with ExitStack() as stack:
-                self.run.shelf.objective = self.run.sandboxed(self.run.objective, stack)
-                wanted = [(t.pipeline, self.run.seed_of(t.number), t.proposal.fidelity) for t in missing]
-                again = evaluate_all(self.run.shelf, wanted, self._last_limits(0.9), self.run.plan.n_jobs)
-            models |= {t.number: again.get(self.run.seed_of(t.number)) for t in missing}
-        there = [(t, w, list(found)) for t, w in chosen if (found := models[t.number]) is not None]
-        total = sum(w for _, w, _ in there)
-        return [Member(t.number, t.pipeline, float(t.outcome.loss or 0.0), w / total, found) for t, w, found in there]
+        """Members with the fitted models of their folds.
+
+        Of windows that grow with time, the models of those count that had nearly all rows.
+        """
+        sizes = np.array([len(train) for train, _ in self.run.plan.splits])
+        members = []
+        for trial, weight in zip(trials, weights.tolist(), strict=True):
+            if weight > 0:
+                models = self._models(trial) or []
+                large = sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max()
+                kept = [model for model, is_large in zip(models, large.tolist(), strict=True) if is_large]
+                members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept))
+        return members
 
     def _last_limits(self, share: float) -> Limits:
         """Of work that must end with the budget."""
@@ -190,7 +206,8 @@ class Assembly:
         if self.run.settings.tune_threshold:
             calibrated = decisions.calibrated(predictions)
             some = self._some(np.arange(len(rows)))
-            factors = fit_factors(calibrated[some], lambda p: self._loss(rows[some], p))
+            end = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
+            factors = fit_factors(calibrated[some], lambda p: self._loss(rows[some], p), deadline=end)
             decisions = replace(decisions, factors=factors)
             said = "no other threshold is better" if factors is None else "thresholds between classes are tuned"
             self.run.notes.append(f"{said} for {self.run.metric.name}")
@@ -200,14 +217,17 @@ class Assembly:
         """What can be had in no time, with a warning that says why."""
         statuses = Counter(t.outcome.status.value for t in self.run.history)
         seconds = self.run.settings.seconds
-        if not statuses or set(statuses) <= {"timeout"}:
+        if statuses["ok"]:
+            why = f"{statuses['ok']} pipelines of an earlier run could not be fitted again in the time that was left"
+            advice = "give more time"
+        elif not statuses or set(statuses) <= {"timeout"}:
             why = f"time_budget of {seconds:g} s was too short for one full fit" if seconds else "no pipeline was tried"
             advice = "give more time"
         else:
             errors = Counter(t.outcome.error for t in self.run.history if t.outcome.error)
             why = f"none of {len(self.run.history)} pipelines worked, most often: {errors.most_common(1)[0][0]}"
             advice = "see failures_"
-        message = f"{why}; the model is a simple one that is hardly better than a guess: {advice}"
+        message = f"{why}; the model is a simple one, a small tree: {advice}"
         warn_user(message)
         self.run.notes.append(message)
         pipeline, model = simple_model(self.run.dataset, self.run.settings.seed)

@@ -99,7 +99,7 @@ def read_container(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str,
             _check_header(header, str(path))
             parts = {name: archive.read(name) for name in archive.namelist() if name != _HEADER}
         for name, part in parts.items():
-            if part[:2] == b"PK":
+            if part[:2] == b"PK" or name.endswith(".skops"):
                 with zipfile.ZipFile(io.BytesIO(part)) as inner:
                     check_sizes(inner, len(part), f"{path} ({name})")
     except ModelFileError:

@@ -122,6 +122,8 @@ def available_cores() -> int:
 
 
 def _jobs(dataset: Dataset, settings: Settings) -> int:
+    if not settings.sandbox:
+        return 1  # estimators, and Python's warnings, are not made for threads
     cores = available_cores()
     if settings.n_jobs is not None:
         return cores if settings.n_jobs == -1 else settings.n_jobs

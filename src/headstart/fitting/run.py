@@ -9,13 +9,14 @@ import time
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput, warn_user
+from headstart.errors import InvalidInput
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
@@ -24,6 +25,7 @@ from headstart.fitting.assembly import Assembly
 from headstart.fitting.model import Model
 from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
+from headstart.fitting.refit import evaluate_all
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.history import History
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-SELECTION_ROWS = 20_000
-"""Most rows that the ensemble is selected on."""
+RESTOCK_SHARE = 0.4
+"""Most of a resumed budget that goes into models of an earlier process."""
 REFIT_SHARE = 0.25
 """Of the time budget, for fitting the members on all rows where that is wanted."""
 _LEAST_SECONDS = 0.1
@@ -95,6 +97,10 @@ class Run:
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
         self.store = Store.open(location if location is not None else self.directory / "store")
         weakref.finalize(self, self.store.close)
+        if settings.tune_threshold and self.metric.of_labels is False:
+            raise InvalidInput(
+                f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, {self.metric.name!r} is not"
+            )
         self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None)
         bounds = [Constraint(name, float(upper)) for name, upper in (settings.constraints or {}).items()]
         self.task = Task(
@@ -111,7 +117,8 @@ class Run:
         """Of the model that `finish` made, on the validation rows that its members were chosen by."""
 
     def _key(self, splits: Splits) -> str:
-        parts = [self.dataset.key, splits.key, self.metric.name, self.space.key]
+        bounds = sorted((self.settings.constraints or {}).items())
+        parts = [self.dataset.key, splits.key, self.metric.key, self.space.key, *([repr(bounds)] if bounds else [])]
         return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
     def _stem(self, key: str) -> str:
@@ -142,7 +149,7 @@ class Run:
             store=self.store,
             name=name,
             resume=resume,
-            callbacks=[lambda _, trial: self.progress.trial(self, trial)],
+            callbacks=[_Callback(self)],
         )
 
     def _optimizer(self, earlier: Mapping[str, Any]) -> Optimizer | str:
@@ -178,11 +185,13 @@ class Run:
     def restart(self, settings: Settings, progress: Progress | None = None) -> None:
         """Begin a new budget for going on; all that tells which problem it is must stay the same."""
         for name in _SAME:
-            if getattr(settings, name) != getattr(self.settings, name):
+            if not _equal(getattr(settings, name), getattr(self.settings, name)):
                 raise InvalidInput(f"a fit can only be resumed with the same {name}; leave resume out to start anew")
         self.settings = settings
         self.started = time.time()
         self.progress = progress or self.progress
+        self.plan = make_plan(self.dataset, settings, self.plan.splits)
+        self.study.limits = self.plan.limits
 
     # -- search ---------------------------------------------------------------------------------------------------
 
@@ -195,6 +204,7 @@ class Run:
         self.progress.begin(self)
         with ExitStack() as stack:
             self.shelf.objective = self.sandboxed(self.objective, stack)
+            self._restock()
             left = None if self.search_end is None else self.search_end - time.time()
             if left is not None and left < _LEAST_SECONDS:
                 return "seconds"
@@ -205,6 +215,21 @@ class Run:
                 n_jobs=self.plan.n_jobs,
             )
         return str(self.study.reason)
+
+    def _restock(self) -> None:
+        """Fit the best pipelines of an earlier process again, the best first: their models are not in the store.
+
+        They are what the model would be made of without a further search. It takes at most so much of the budget.
+        """
+        missing = [t for t in self.candidates() if self.shelf.models(self.seed_of(t.number)) is None]
+        if not missing or len(missing) < len(self.candidates()):
+            return  # nothing to go on with, or this process has models already
+        self.progress.phase(self, "fitting the best pipelines of before again")
+        limits = self.plan.limits
+        if self.settings.seconds is not None:
+            limits = replace(limits, deadline=self.started + RESTOCK_SHARE * self.settings.seconds)
+        wanted = [(t.pipeline, self.seed_of(t.number), t.proposal.fidelity) for t in missing]
+        evaluate_all(self.shelf, wanted[: self.settings.max_members], limits, self.plan.n_jobs)
 
     def sandboxed(self, objective: Any, stack: ExitStack) -> Objective:
         if not self.settings.sandbox:
@@ -228,25 +253,48 @@ class Run:
         return evaluation_seed(self.study.seed, number)
 
     def candidates(self) -> list[Trial]:
-        """Trials that a model may be made of, best first: in full, or on fewer rows if all rows were validated."""
-        folds = len(self.plan.splits)
-        whole = [t for t in self.history if t.outcome.ok and (t.proposal.fidelity.folds or folds) >= folds]
+        """Trials that a model may be made of, best first: those with the most folds, on all rows or fewer.
+
+        Where none keeps the constraints, it is the one that comes nearest.
+        """
+        ok = [t for t in self.history if t.outcome.ok]
+        most = max((self._folds(t) for t in ok), default=0)
+        whole = [t for t in ok if self._folds(t) == most]
         found = [t for t in whole if self.history.is_feasible(t)]
-        found.sort(key=lambda t: (float(t.outcome.loss or 0.0), t.number))
         if whole and not found:
-            nearest = min(whole, key=lambda t: (self._excess(t), t.number))
-            measured = ", ".join(f"{name} {value:.3g}" for name, value in nearest.outcome.constraints.items())
-            message = f"none of {len(whole)} pipelines keeps the constraints; the model is the nearest one: {measured}"
-            warn_user(message)
-            self.notes.append(message)
-            return [nearest]
+            return [min(whole, key=lambda t: (self._excess(t), t.number))]
+        found.sort(key=lambda t: (float(t.outcome.loss or 0.0), t.number))
         return found[:CAPACITY]
+
+    def _folds(self, trial: Trial) -> int:
+        return min(trial.proposal.fidelity.folds or len(self.plan.splits), len(self.plan.splits))
 
     def _excess(self, trial: Trial) -> float:
         """By how much a trial breaks the constraints, in units of their bounds."""
         measured = trial.outcome.constraints
         over = [max(0.0, measured.get(c.name, np.inf) - c.upper) / (abs(c.upper) or 1.0) for c in self.task.constraints]
         return float(sum(over))
+
+
+class _Callback:
+    """Tells a run of its trials without keeping it, and its table and files, alive."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = weakref.ref(run)
+
+    def __call__(self, study: Study, trial: Trial) -> None:  # noqa: ARG002
+        run = self._run()
+        if run is not None:
+            run.progress.trial(run, trial)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two settings are the same; splits are lists of arrays, which have no plain answer."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(_equal(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other)
 
 
 def _default_metric(dataset: Dataset) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,10 +60,6 @@ class Shelf:
         _, models = self._models.pop(seed, (0.0, None))
         if isinstance(models, Path):
             models.unlink(missing_ok=True)
-
-    def put(self, seed: int, loss: float, models: Iterable[Any]) -> None:
-        """Keep models that come from elsewhere, such as an earlier run's model."""
-        self._put(seed, loss, list(models))
 
     def models(self, seed: int) -> list[Any] | None:
         """The models of the evaluation with this seed, or None if they are not there (any more)."""

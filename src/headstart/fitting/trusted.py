@@ -15,6 +15,7 @@ import inspect
 import io
 import json
 import pkgutil
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -126,10 +127,31 @@ def _of_components() -> Iterator[str]:
                 yield f"{module.__name__}.{name}"
 
 
+@cache
+def _skops() -> Any:
+    """skops, for our use alone and without its list of all that scikit-learn has.
+
+    To make that list it imports every module of scikit-learn, and with them whatever array libraries are installed,
+    which takes seconds; we have a list of our own. Whoever imports skops for themselves gets it whole.
+    """
+    if "skops.io" in sys.modules:
+        return sys.modules["skops.io"]
+    import sklearn.utils
+
+    every = sklearn.utils.all_estimators
+    sklearn.utils.all_estimators = list
+    try:
+        found = importlib.import_module("skops.io")
+    finally:
+        sklearn.utils.all_estimators = every
+        for name in [n for n in sys.modules if n.partition(".")[0] == "skops"]:
+            del sys.modules[name]
+    return found
+
+
 def dump_models(models: Any) -> bytes:
     """Fitted pipelines, in lists, as bytes that `load_models` reads; `ModelFileError` where a part is not trusted."""
-    from skops import io as skops
-
+    skops = _skops()
     advice = "use save(path, safe=False), which writes a pickle that only those should load who trust you"
     try:
         content = bytes(skops.dumps(pack(models), compression=zipfile.ZIP_DEFLATED, compresslevel=1))
@@ -146,8 +168,7 @@ def dump_models(models: Any) -> bytes:
 
 def load_models(content: bytes) -> Any:
     """Inverse of `dump_models`; `UntrustedModel` before anything is made of what it does not know."""
-    from skops import io as skops
-
+    skops = _skops()
     found = _types(_schema(content))
     foreign = _untrusted(found)
     if foreign:
