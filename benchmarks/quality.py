@@ -136,20 +136,12 @@ def run_all(args: argparse.Namespace) -> dict[str, Any]:
 
     def do(system: str, task: str, name: str) -> None:
         python = args.flaml if system == "flaml" else sys.executable
-        call = [
-            python,
-            str(Path(__file__).resolve()),
-            "--data",
-            str(args.data.resolve()),
-            "--one",
-            system,
-            task,
-            name,
-            "--seconds",
-            str(args.seconds),
-        ]
+        script, data = Path(__file__).resolve(), args.data.resolve()
+        call = [python, script, "--data", data, "--one", system, task, name, "--seconds", args.seconds]
         with tempfile.TemporaryDirectory() as folder:  # some libraries leave files where they are run
-            done = subprocess.run(call, capture_output=True, text=True, env=environment, check=False, cwd=folder)
+            done = subprocess.run(
+                [str(c) for c in call], capture_output=True, text=True, env=environment, check=False, cwd=folder
+            )
         try:
             result = json.loads(done.stdout.splitlines()[-1])
         except (IndexError, ValueError):

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import permutation_importance as sklearn_importance
-from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error, roc_auc_score
+from sklearn.metrics import f1_score, get_scorer, make_scorer, mean_absolute_error, roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -21,6 +21,10 @@ from headstart import Algorithm, HeadstartClassifier, HeadstartRegressor, Intege
 from headstart.data import Dataset, DataWarning, TableError
 from headstart.errors import HeadstartWarning, InvalidInput, SpaceError, UnknownName
 from headstart.fitting.assembly import predictions_of
+from headstart.fitting.run import Run
+from headstart.fitting.settings import Settings
+from headstart.store import Store
+from headstart.trials import Outcome, Proposal, Status, Trial
 
 _WEIGHTS = "rows that are repeated fall into other folds than one row of twice the weight"
 EXCEPTIONS = {
@@ -172,6 +176,62 @@ class TestSearch:
         again = HeadstartClassifier(600, evaluations=2, **settings).fit(frame, target="label", resume=True)
         assert len(again.history_) == 2
 
+    def test_resume_makes_its_model_of_what_was_found_before(
+        self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any
+    ) -> None:
+        quick["store"] = tmp_path
+        first = HeadstartClassifier(**quick).fit(frame, target="label")
+        quick["evaluations"] = 2  # there is nothing left to try
+        again = HeadstartClassifier(1000, **quick).fit(frame, target="label", resume=True)
+        np.testing.assert_array_equal(again.predict_proba(frame), first.predict_proba(frame))
+
+    def test_resume_without_time_says_so(self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any) -> None:
+        quick["store"] = tmp_path
+        HeadstartClassifier(**quick).fit(frame, target="label")
+        again = HeadstartClassifier(1e-4, **{**quick, "sandbox": True})
+        with pytest.warns(HeadstartWarning, match="could not be fitted again"):
+            again.fit(frame, target="label", resume=True)
+
+    def test_resume_in_one_object_plans_anew(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        model = HeadstartClassifier(**quick).fit(frame, target="label")
+        model.set_params(evaluations=3, evaluation_seconds=77).fit(frame, target="label", resume=True)
+        run = model._run
+        assert run is not None
+        assert run.study.limits.seconds == 77
+        splits = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
+        own = HeadstartClassifier(**{**quick, "splitter": splits}).fit(frame, target="label")
+        own.set_params(splitter=[(a.copy(), b.copy()) for a, b in splits]).fit(frame, target="label", resume=True)
+
+    def test_a_refused_resume_leaves_the_model(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        model = HeadstartClassifier(**quick).fit(frame, target="label")
+        with pytest.raises(InvalidInput):
+            model.fit(frame[:100], target="label", resume=True)
+        assert len(model.predict(frame)) == 120
+
+    def test_metrics_of_one_name_and_constraints_are_other_problems(
+        self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any
+    ) -> None:
+        quick["store"] = tmp_path
+        for changes in (
+            {"metric": make_scorer(f1_score, pos_label=1)},
+            {"metric": make_scorer(f1_score, pos_label=0)},
+            {"metric": lambda model, X, y: 1.0},
+            {"metric": lambda model, X, y: 2.0},
+            {"constraints": {"size": 1e9}},
+            {"constraints": {"size": 1e8}},
+        ):
+            HeadstartClassifier(**quick, **changes).fit(frame, target="label")
+        with Store.open(tmp_path) as store:
+            assert len({study.task_key for study in store.studies()}) == 6
+
+    def test_limits_relax_while_nothing_ends_in_time(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        run = Run(Dataset.from_table(frame, "label"), Settings(60, evaluations=1, sandbox=False))
+        before = run.study.limits.seconds
+        assert before is not None
+        failed = Outcome.failed(Status.TIMEOUT, "too long")
+        run.relax(Trial(Proposal(0, run.space.default()), failed, 0.0, 1.0))
+        assert run.study.limits.seconds == 2 * before
+
     def test_nothing_to_resume(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput, match="nothing to resume"):
             HeadstartClassifier(**quick).fit(frame, target="label", resume=True)
@@ -262,6 +322,50 @@ class TestModel:
         model = HeadstartClassifier(**quick).fit(table, target="y")
         early = pd.DataFrame({"day": ["01.02.2025", "05.12.2025", "11.03.2025"]})
         assert model.best_pipeline_.predict(early).tolist() == model.predict(early).tolist() == ["early"] * 3
+
+    def test_times_are_predicted_by_the_models_that_saw_most(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        del quick["splitter"]
+        for refit in ("bag", "single"):
+            model = HeadstartClassifier(**quick, refit=refit, ensemble=False)
+            model.fit(frame, target="label", times=np.arange(120))
+            run = model._run
+            assert run is not None
+            sizes = [len(train) for train, _ in run.plan.splits]
+            assert len(model.model_.members[0].models) == sum(size >= 0.9 * max(sizes) for size in sizes) == 1
+            last = run.shelf.models(run.seed_of(model.model_.members[0].number))
+            assert last is not None
+            X = run.dataset.X
+            np.testing.assert_array_equal(model.predict_proba(frame), last[-1].predict_proba(X))
+
+    def test_folds_that_lack_a_class(self, quick: dict[str, Any]) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(150, 3))
+        rare = np.zeros(150, dtype=int)
+        rare[:3] = 1
+        model = HeadstartClassifier(**{**quick, "splitter": 5}).fit(X, rare)
+        assert len(model.leaderboard_) == 2
+        few = np.arange(150) % 3
+        few[few == 2] = 0
+        few[:2] = 2
+        model = HeadstartClassifier(**{**quick, "splitter": 5}, metric="roc_auc").fit(X, few)
+        assert len(model.leaderboard_) == 2
+
+    def test_reports_use_the_tuned_thresholds(self) -> None:
+        rng = np.random.default_rng(1)
+        X = rng.normal(size=(400, 2))
+        y = (X[:, 0] + rng.normal(size=400) > 1.6).astype(int)
+        model = HeadstartClassifier(
+            evaluations=1, include=["logistic_regression"], metric="f1", tune_threshold=True, splitter=3, sandbox=False
+        ).fit(X, y)
+        assert model.model_.decisions.factors is not None
+        table = model.leaderboard(X, y).set_index("estimator")
+        assert table.loc["model", "test_score"] == pytest.approx(f1_score(y, model.predict(X)))
+        plain = f1_score(y, model.predict_proba(X)[:, 1] > 0.5)
+        assert table.loc["model", "test_score"] > plain
+
+    def test_thresholds_are_for_metrics_of_labels(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        with pytest.raises(InvalidInput, match="needs a metric of labels"):
+            HeadstartClassifier(**quick, tune_threshold=True).fit(frame, target="label")
 
     def test_thresholds_and_calibration(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick, metric="f1", tune_threshold=True, calibrate=True)
@@ -389,6 +493,11 @@ class TestBadInput:
         empty = frame.assign(size=np.nan, weight=np.nan, colour=None, day=None)
         with pytest.raises((TableError, InvalidInput)):
             HeadstartClassifier(**quick).fit(empty, target="label")
+
+    def test_a_dataset_with_roles(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        dataset = Dataset.from_table(frame, "label")
+        with pytest.raises(InvalidInput, match="weights"):
+            HeadstartClassifier(**quick).fit(dataset, sample_weight=np.ones(120))
 
     def test_a_dataset_of_another_task(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         dataset = Dataset.from_table(frame.drop(columns="label"), "weight")

@@ -34,7 +34,7 @@ from headstart.optimizers.portfolio import Default
 from headstart.store import Store
 from headstart.study import Study
 from headstart.task import Constraint, Task
-from headstart.trials import Trial
+from headstart.trials import Status, Trial
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
@@ -216,6 +216,13 @@ class Run:
             )
         return str(self.study.reason)
 
+    def relax(self, trial: Trial) -> None:
+        """Double the seconds of an evaluation as long as nothing but timeouts came of them."""
+        limits = self.study.limits
+        hopeless = self.settings.evaluation_seconds is None and not any(t.outcome.ok for t in self.history)
+        if self.end is not None and limits.seconds is not None and hopeless and trial.outcome.status is Status.TIMEOUT:
+            self.study.limits = replace(limits, seconds=2 * limits.seconds)
+
     def _restock(self) -> None:
         """Fit the best pipelines of an earlier process again, the best first: their models are not in the store.
 
@@ -285,6 +292,7 @@ class _Callback:
     def __call__(self, study: Study, trial: Trial) -> None:  # noqa: ARG002
         run = self._run()
         if run is not None:
+            run.relax(trial)
             run.progress.trial(run, trial)
 
 
