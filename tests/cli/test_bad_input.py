@@ -154,6 +154,9 @@ SETTINGS = {
     "numbers wanted of texts": (["--target", "label", "--task", "regression"], "label"),
     "an unknown refit": (["--target", "label", "--refit", "all"], "--refit"),
     "an option that does not exist": (["--target", "label", "--tme", "5"], "--tme"),
+    "a column to drop that is not there": (["--target", "label", "--drop", "aa"], "'aa'"),
+    "a kind without a column": (["--target", "label", "--kind", "categorical"], "COLUMN=KIND"),
+    "an unknown kind": (["--target", "label", "--kind", "a=colour"], "colour"),
     "nothing to resume": (["--target", "label", "--resume"], "resume"),
 }
 

@@ -187,6 +187,22 @@ def test_a_mistake_is_one_line_exit_code_2_and_leaves_nothing(headstart, args, m
     assert os.listdir() == ["train.csv"]
 
 
+def test_columns_left_out_and_declared(headstart):
+    wide = table().assign(copy=lambda t: t["label"], code=lambda t: (t["b"] > 0) * 7)
+    wide.to_csv("wide.csv", index=False)
+    plain = headstart("inspect", "wide.csv", "--target", "label")
+    assert "'copy' stands one to one for the target" in plain.err
+    told = headstart("inspect", "wide.csv", "--target", "label", "--drop", "copy", "--kind", "code=categorical")
+    assert "stands one to one" not in told.err
+    args = ("--target", "label", "--drop", "copy", "--kind", "code=categorical", "--evaluations", "1", *FRUGAL)
+    assert headstart("fit", "wide.csv", *args, "--quiet").code == 0
+    wide.drop(columns="copy").to_csv("new.csv", index=False)
+    assert headstart("predict", "wide.headstart", "new.csv").code == 0
+    assert (
+        headstart("fit", "wide.csv", "--out", "wide.headstart", "--resume", "--evaluations", "2", "--quiet").code == 0
+    )
+
+
 def test_warnings_are_one_line_each(headstart):
     frame = table()
     frame.loc[:3, "label"] = None

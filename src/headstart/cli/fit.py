@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
     from headstart.fitting.run import Run
 
-_PROBLEM = ("target", "task", "metric", "optimizer", "space", "include", "exclude", "seed")
+_PROBLEM = ("target", "task", "metric", "optimizer", "space", "include", "exclude", "drop", "kind", "seed")
 """Settings that tell which problem it is; a fit goes on only with the same."""
-_DEFAULTS: dict[str, Any] = {"optimizer": "default", "seed": 0, "include": [], "exclude": []}
+_DEFAULTS: dict[str, Any] = {"optimizer": "default", "seed": 0, "include": [], "exclude": [], "drop": [], "kind": []}
 _BUDGET = ("time", "evaluations")
 
 
@@ -148,7 +148,19 @@ def _read(table: Path, settings: dict[str, Any]) -> Dataset:
         from headstart.data.read import read_table
 
         raise InvalidInput(f"name the column to predict with --target; {column_hint('', read_table(table).columns)}")
-    return Dataset.from_table(table, settings["target"], task=settings["task"])
+    kinds = kinds_of(settings["drop"], settings["kind"])
+    return Dataset.from_table(table, settings["target"], task=settings["task"], kinds=kinds)
+
+
+def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
+    """Kinds of columns as they were typed; a column to leave out is taken for an id."""
+    kinds = dict.fromkeys(drop, "id")
+    for text in kind:
+        name, mark, value = text.rpartition("=")
+        if not mark:
+            raise InvalidInput(f"--kind must read COLUMN=KIND, such as zip=categorical, got {text!r}")
+        kinds[name] = value
+    return kinds
 
 
 def _search(

@@ -16,7 +16,7 @@ from headstart.cli import complete
 
 app = typer.Typer(
     name="headstart",
-    help="AutoML with a head start: finds a good pipeline fast because it has learned from other tables.",
+    help="AutoML with a head start: a strong model for a table, within a time budget.",
     epilog="Begin with: headstart fit train.csv --target COLUMN",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -78,6 +78,14 @@ Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Feather, ARFF, J
 Model = Annotated[Path, typer.Argument(help="Directory that 'fit' made, or a model's file.", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Best = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many to show.", show_default=False)]
+
+
+_DROP: Any = typer.Option(metavar="COLUMN", help="Leave this column out; may be repeated.", show_default=False)
+_KIND: Any = typer.Option(
+    metavar="COLUMN=KIND",
+    help="Take a column for numeric, boolean, categorical, date or text; may be repeated.",
+    show_default=False,
+)
 
 
 @app.command(rich_help_panel=_USE)
@@ -180,6 +188,8 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    drop: Annotated[list[str] | None, _DROP] = None,
+    kind: Annotated[list[str] | None, _KIND] = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -261,6 +271,8 @@ def fit(
         "space": space,
         "include": include or [],
         "exclude": exclude or [],
+        "drop": drop or [],
+        "kind": kind or [],
         "jobs": jobs,
         "memory": memory,
         "seed": seed,
@@ -358,6 +370,8 @@ def inspect(
     task: Annotated[
         Task | None, typer.Option(help="Kind of target; by default inferred from it.", show_default=False)
     ] = None,
+    drop: Annotated[list[str] | None, _DROP] = None,
+    kind: Annotated[list[str] | None, _KIND] = None,
 ) -> None:
     """Show what is inferred from a table: kinds of columns, the task, what looks suspicious.
 
@@ -367,7 +381,7 @@ def inspect(
     """
     from headstart.cli.reports import inspect as run
 
-    run(table, target, None if task is None else task.value)
+    run(table, target, None if task is None else task.value, drop or [], kind or [])
 
 
 @app.command(rich_help_panel=_KNOW)

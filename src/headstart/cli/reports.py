@@ -84,11 +84,12 @@ def _short(value: float) -> str:
     return "0" if value == 0 else f"{value:.2g}"
 
 
-def inspect(table: Path, target: str | None, task: str | None) -> None:
+def inspect(table: Path, target: str | None, task: str | None, drop: list[str], kind: list[str]) -> None:
     """What is inferred from a table."""
+    from headstart.cli.fit import kinds_of
     from headstart.data.dataset import Dataset
 
-    typer.echo(Dataset.from_table(table, target, task=task).describe())
+    typer.echo(Dataset.from_table(table, target, task=task, kinds=kinds_of(drop, kind)).describe())
 
 
 def _print_json(frame: pd.DataFrame) -> None:

@@ -33,10 +33,11 @@ def show_summary(report: dict[str, Any], table: Path) -> None:
         line()
     for note in report["notes"]:
         console.print(_hanging(note))
-    out, test = shlex.quote(report["out"]), shlex.quote(f"new{_suffix(table)}")
+    out = shlex.quote(report["out"])
+    new, test = (shlex.quote(f"{name}{_suffix(table)}") for name in ("new", "test"))
     line()
     line(f"The model is in {report['model']}. Next:", "bold")
-    line(f"  headstart predict {out} {test}")
+    line(f"  headstart predict {out} {new}")
     line(f"  headstart leaderboard {out} {test}")
     line(f"  headstart importance {out} {test}")
     line(f"  headstart fit {shlex.quote(str(table))} --out {out} --resume --time 10m")

@@ -127,7 +127,7 @@ def _regression(column: pd.Series[Any], numbers: NDArray[np.float64] | None, nam
         wrong = [t for t in texts if np.isnan(to_numbers(np.array([t], dtype=object))[0])]
         found = f"found {wrong[0]!r}" if wrong else "found no values"
         raise TableError(
-            f"target {name!r} must hold numbers for a regression, {found}; mend it, or set task='classification'"
+            f"target {name!r} must hold numbers for a regression, {found}; mend it, or learn it as a classification"
         )
     kept = np.isfinite(numbers)
     values = numbers[kept]
@@ -160,7 +160,7 @@ def _classification(column: pd.Series[Any], name: str, task: str, inferred: bool
     if len(labels) == len(codes):
         raise TableError(
             f"target {name!r} must have classes that come more than once, every one of its {len(codes)} rows has its "
-            "own; check the column, or set task='regression' if it holds numbers"
+            "own; check the column, or learn it as a regression if it holds numbers"
         )
     if task == "binary" and len(labels) != 2:
         raise TableError(f"target {name!r} must have two classes for a binary task, found {len(labels)}")

@@ -83,6 +83,7 @@ class Assembly:
             decisions,
             tuple(dict.fromkeys(self.run.notes)),
             data.origin,
+            self.score,
         )
 
     def _models(self, trial: Trial) -> list[Any] | None:
@@ -241,7 +242,7 @@ def predictions_of(trial: Trial) -> Array:
 
 
 def _in_words(members: Sequence[Member], refit: str) -> str:
-    what = "one pipeline" if len(members) == 1 else f"an ensemble of {len(members)} pipelines, each"
+    what = "one pipeline," if len(members) == 1 else f"an ensemble of {len(members)} pipelines, each"
     models = sum(len(m.models) for m in members)
     if refit == "full":
         return f"{what} fitted on all rows"

@@ -72,6 +72,8 @@ class Model:
         How probabilities are calibrated and classes chosen.
     notes
         Plain sentences about how it came about.
+    validation_score
+        Of the whole model, on the rows by which its members were selected; None for the simple model.
     origin
         How the training table was read; see `Dataset`.
     """
@@ -85,6 +87,7 @@ class Model:
     decisions: Decisions = field(default_factory=Decisions)
     notes: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+    validation_score: float | None = None
 
     @property
     def best(self) -> Member:

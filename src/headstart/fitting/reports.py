@@ -53,14 +53,19 @@ def in_words(trial: Trial, stages: list[str]) -> str:
 
 
 def failures(history: History) -> pd.DataFrame:
-    """How many evaluations failed, by estimator, status and reason; most first."""
+    """How many evaluations failed, by estimator, status and reason; most first.
+
+    Reasons that differ in numbers only are one; the first of them is shown.
+    """
     counts: Counter[tuple[str, str, str]] = Counter()
+    shown: dict[str, str] = {}
     for trial in history:
         if not trial.outcome.ok:
             first = (trial.outcome.error or "").splitlines()[:1]
             reason = re.sub(r"\d+(\.\d+)?", "#", first[0]) if first else ""
+            shown.setdefault(reason, first[0] if first else "")
             counts[trial.pipeline.algorithms[-1], trial.outcome.status.value, reason] += 1
-    rows = [(*key, count) for key, count in counts.most_common()]
+    rows = [(estimator, status, shown[reason], n) for (estimator, status, reason), n in counts.most_common()]
     return pd.DataFrame(rows, columns=["estimator", "status", "reason", "count"])
 
 
@@ -118,7 +123,15 @@ def test_leaderboard(
     table: pd.DataFrame, model: Model, ready: Any, truth: NDArray[Any], metric: Metric
 ) -> pd.DataFrame:
     """The members of a model and the model itself, with their scores on test rows; best first."""
-    rows = [("model", np.nan, model.score(ready, truth, metric), 1.0, "")]
+    rows = [
+        (
+            "model",
+            np.nan if model.validation_score is None else model.validation_score,
+            model.score(ready, truth, metric),
+            1.0,
+            "",
+        )
+    ]
     scores = table.set_index("trial")
     for member in model.members:
         found = metric.score(truth, member.predict(ready, model.shape))

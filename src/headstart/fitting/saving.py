@@ -194,6 +194,7 @@ def _described(model: Model) -> dict[str, Any]:
         "decisions": {"temperature": model.decisions.temperature, "factors": model.decisions.factors},
         "notes": list(model.notes),
         "origin": dict(model.origin),
+        "validation_score": model.validation_score,
     }
 
 
@@ -271,6 +272,7 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         Decisions(float(decisions["temperature"]), None if factors is None else tuple(factors)),
         tuple(content["notes"]),
         content["origin"],
+        content.get("validation_score"),
     )
 
 
