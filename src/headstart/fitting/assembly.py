@@ -54,13 +54,13 @@ class Assembly:
         if not self.run.settings.ensemble or self.run.settings.constraints:
             candidates = candidates[:1]
         self.run.progress.phase(self.run, "choosing the ensemble" if len(candidates) > 1 else "making the model")
-        predictions = [predictions_of(trial) for trial in candidates]
-        validated = np.flatnonzero(np.isfinite(predictions[0].reshape(len(predictions[0]), -1)).all(axis=1))
-        useful = self._useful(candidates, validated)
-        candidates, predictions = candidates[:useful], predictions[:useful]
+        first = predictions_of(candidates[0])
+        validated = np.flatnonzero(np.isfinite(first.reshape(len(first), -1)).all(axis=1))
+        candidates = candidates[: self._useful(candidates, validated)]
+        predictions = [predictions_of(trial)[validated] for trial in candidates]
         members = self._members(candidates, self._select(predictions, validated))
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
-        average = np.sum([m.weight * by_number[m.number][validated] for m in members], axis=0)
+        average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         judged = average if self.run.dataset.classes is None else decisions.judged(decisions.calibrated(average))
         self.score = self.run.metric.to_score(self._loss(validated, judged))
@@ -122,10 +122,11 @@ class Assembly:
     def _select(self, predictions: Sequence[Array], validated: NDArray[np.int64]) -> Array:
         if len(predictions) == 1:
             return np.ones(1)
-        rows = self._some(validated)
+        some = self._some(np.arange(len(validated)))
+        rows = validated[some]
         deadline = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
         return select_ensemble(
-            [p[rows] for p in predictions],
+            [p[some] for p in predictions],
             lambda p: self._loss(rows, p),
             max_members=self.run.settings.max_members,
             deadline=deadline,
@@ -238,7 +239,7 @@ class Assembly:
 def predictions_of(trial: Trial) -> Array:
     """What a trial predicted for each row, by models that had not seen it; NaN where it was not validated."""
     value = trial.outcome.artefacts["predictions"]
-    return np.load(value, allow_pickle=False) if isinstance(value, Path) else np.asarray(value)
+    return np.load(value, mmap_mode="r", allow_pickle=False) if isinstance(value, Path) else np.asarray(value)
 
 
 def _in_words(members: Sequence[Member], refit: str) -> str:
