@@ -112,11 +112,6 @@ _LABEL_OPTIONS = """
 class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share."""
 
-    time_budget: float | None
-    kinds: Mapping[str, str] | None
-    store: str | PathLike[str] | None
-    verbose: bool
-    random_state: int | None
     model_: Model
     leaderboard_: pd.DataFrame
     failures_: pd.DataFrame
@@ -124,6 +119,53 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
 
     _kind: Literal["classification", "regression"]
     _run: Run | None = None
+
+    def __init__(
+        self,
+        time_budget: float | None = None,
+        *,
+        evaluations: int | None = None,
+        patience: int | None = None,
+        metric: str | Callable[..., float] | None = None,
+        optimizer: str | Optimizer = "default",
+        space: str | PipelineSpace | None = None,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        ensemble: bool = True,
+        max_members: int = 10,
+        refit: Literal["bag", "full", "single"] = "bag",
+        splitter: Any = None,
+        constraints: Mapping[str, float] | None = None,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
+        evaluation_seconds: float | None = None,
+        kinds: Mapping[str, str] | None = None,
+        random_state: int | None = 0,
+        store: str | PathLike[str] | None = None,
+        sandbox: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.time_budget = time_budget
+        self.evaluations = evaluations
+        self.patience = patience
+        self.metric = metric
+        self.optimizer = optimizer
+        self.space = space
+        self.include = include
+        self.exclude = exclude
+        self.ensemble = ensemble
+        self.max_members = max_members
+        self.refit = refit
+        self.splitter = splitter
+        self.constraints = constraints
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.evaluation_seconds = evaluation_seconds
+        self.kinds = kinds
+        self.random_state = random_state
+        self.store = store
+        self.sandbox = sandbox
+        self.verbose = verbose
 
     def fit(
         self,
@@ -440,29 +482,31 @@ class HeadstartClassifier(ClassifierMixin, _HeadstartEstimator):  # type: ignore
         sandbox: bool = True,
         verbose: bool = False,
     ) -> None:
-        self.time_budget = time_budget
-        self.evaluations = evaluations
-        self.patience = patience
-        self.metric = metric
-        self.optimizer = optimizer
-        self.space = space
-        self.include = include
-        self.exclude = exclude
-        self.ensemble = ensemble
-        self.max_members = max_members
-        self.refit = refit
+        super().__init__(
+            time_budget,
+            evaluations=evaluations,
+            patience=patience,
+            metric=metric,
+            optimizer=optimizer,
+            space=space,
+            include=include,
+            exclude=exclude,
+            ensemble=ensemble,
+            max_members=max_members,
+            refit=refit,
+            splitter=splitter,
+            constraints=constraints,
+            n_jobs=n_jobs,
+            memory_limit=memory_limit,
+            evaluation_seconds=evaluation_seconds,
+            kinds=kinds,
+            random_state=random_state,
+            store=store,
+            sandbox=sandbox,
+            verbose=verbose,
+        )
         self.calibrate = calibrate
         self.tune_threshold = tune_threshold
-        self.splitter = splitter
-        self.constraints = constraints
-        self.n_jobs = n_jobs
-        self.memory_limit = memory_limit
-        self.evaluation_seconds = evaluation_seconds
-        self.kinds = kinds
-        self.random_state = random_state
-        self.store = store
-        self.sandbox = sandbox
-        self.verbose = verbose
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, in the order of `classes_`."""
@@ -475,50 +519,3 @@ class HeadstartRegressor(RegressorMixin, _HeadstartEstimator):  # type: ignore[m
     )
 
     _kind = "regression"
-
-    def __init__(
-        self,
-        time_budget: float | None = None,
-        *,
-        evaluations: int | None = None,
-        patience: int | None = None,
-        metric: str | Callable[..., float] | None = None,
-        optimizer: str | Optimizer = "default",
-        space: str | PipelineSpace | None = None,
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        ensemble: bool = True,
-        max_members: int = 10,
-        refit: Literal["bag", "full", "single"] = "bag",
-        splitter: Any = None,
-        constraints: Mapping[str, float] | None = None,
-        n_jobs: int | None = None,
-        memory_limit: int | None = None,
-        evaluation_seconds: float | None = None,
-        kinds: Mapping[str, str] | None = None,
-        random_state: int | None = 0,
-        store: str | PathLike[str] | None = None,
-        sandbox: bool = True,
-        verbose: bool = False,
-    ) -> None:
-        self.time_budget = time_budget
-        self.evaluations = evaluations
-        self.patience = patience
-        self.metric = metric
-        self.optimizer = optimizer
-        self.space = space
-        self.include = include
-        self.exclude = exclude
-        self.ensemble = ensemble
-        self.max_members = max_members
-        self.refit = refit
-        self.splitter = splitter
-        self.constraints = constraints
-        self.n_jobs = n_jobs
-        self.memory_limit = memory_limit
-        self.evaluation_seconds = evaluation_seconds
-        self.kinds = kinds
-        self.random_state = random_state
-        self.store = store
-        self.sandbox = sandbox
-        self.verbose = verbose
