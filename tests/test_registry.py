@@ -63,3 +63,14 @@ def test_register_in_this_process(monkeypatch):
     assert isinstance(registry.create("optimizer", "mine"), RandomSearch)
     with pytest.raises(InvalidInput, match="registered already"):
         registry.register("optimizer", "random", RandomSearch)
+
+
+def test_entry_points_of_the_backport_are_taken_too(monkeypatch):
+    class EntryPoint:  # as the package importlib_metadata has it: of the same name, but not the same class
+        name, value, dist = "elsewhere", "headstart.optimizers.random:RandomSearch", None
+
+        def load(self):
+            return RandomSearch
+
+    monkeypatch.setattr(registry, "_plugins", lambda kind: {"elsewhere": EntryPoint()} if kind == "optimizer" else {})
+    assert isinstance(registry.create("optimizer", "elsewhere"), RandomSearch)

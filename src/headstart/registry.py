@@ -78,7 +78,7 @@ def find(kind: Kind, name: str) -> Any:
     maker = known[name]
     if isinstance(maker, str):
         maker = EntryPoint(name, maker, kind)
-    if not isinstance(maker, EntryPoint):
+    if type(maker).__name__ != "EntryPoint":  # where the package importlib_metadata is imported, it has its own class
         return maker
     try:
         return maker.load()

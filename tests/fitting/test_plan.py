@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 
 from headstart.data import Dataset
@@ -60,7 +61,10 @@ def test_jobs() -> None:
     assert make_plan(table, Settings(n_jobs=3)).n_jobs == 3
     assert make_plan(table, Settings(n_jobs=-1)).n_jobs == available_cores()
     assert 1 <= make_plan(table, Settings()).n_jobs <= available_cores()
-    assert make_plan(table, Settings(memory_limit=1_500_000_000)).n_jobs <= 3
+    free = make_plan(table, Settings(memory_limit=64 * 10**9)).n_jobs
+    assert free == available_cores()
+    least = psutil.Process().memory_info().rss + 600 * 10**6  # room for one
+    assert make_plan(table, Settings(memory_limit=least)).n_jobs == 1
 
 
 def test_limits() -> None:

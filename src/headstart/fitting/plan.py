@@ -128,8 +128,11 @@ def _jobs(dataset: Dataset, settings: Settings) -> int:
     if settings.n_jobs is not None:
         return cores if settings.n_jobs == -1 else settings.n_jobs
     table = dataset.X.data.nbytes * 2 if dataset.is_sparse else int(dataset.X.memory_usage().sum())
-    total = settings.memory_limit or FREE_SHARE * psutil.virtual_memory().available
-    return max(1, min(cores, int(total // (WORKER_BYTES + 10 * table))))
+    if settings.memory_limit is None:
+        total = FREE_SHARE * psutil.virtual_memory().available
+    else:
+        total = settings.memory_limit - psutil.Process().memory_info().rss
+    return max(1, min(cores, int(total // (WORKER_BYTES + _LEAST_BYTES + 10 * table))))
 
 
 def _seconds(settings: Settings) -> float | None:
