@@ -102,11 +102,8 @@ class Assembly:
         """
         assert self.run.dataset.y is not None
         y = self.run.dataset.y[rows]
-        shares = (
-            y.mean()
-            if self.run.dataset.classes is None
-            else np.bincount(y, minlength=len(self.run.dataset.classes)) / len(y)
-        )
+        classes = self.run.dataset.classes
+        shares = y.mean() if classes is None else np.bincount(y, minlength=len(classes)) / len(y)
         constant = self._loss(rows, np.tile(shares, (len(rows), *[1] * np.ndim(shares))))
         losses = np.array([float(t.outcome.loss or 0.0) for t in candidates])
         if not constant > losses[0]:
@@ -134,7 +131,7 @@ class Assembly:
 
     def _with_models(self, candidates: list[Trial]) -> list[Trial]:
         """Those whose fitted models are there; if none are, the best one that can be fitted again in time."""
-        there = [t for t in candidates if self._models(t) is not None]
+        there = [t for t in candidates if self.run.seed_of(t.number) in self.run.shelf]
         if there or not candidates:
             return there
         self.run.progress.phase(self.run, "fitting the best pipeline again")

@@ -93,14 +93,14 @@ class Run:
         """Seconds of the budget for what comes after the model, such as writing it."""
         self.space = choose_space(settings, dataset.task)
         self.metric = Metric(settings.metric if settings.metric is not None else _default_metric(dataset), dataset.task)
-        self.directory = Path(tempfile.mkdtemp(prefix="headstart-"))
-        weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
-        self.store = Store.open(location if location is not None else self.directory / "store")
-        weakref.finalize(self, self.store.close)
         if settings.tune_threshold and self.metric.of_labels is False:
             raise InvalidInput(
                 f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, {self.metric.name!r} is not"
             )
+        self.directory = Path(tempfile.mkdtemp(prefix="headstart-"))
+        weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+        self.store = Store.open(location if location is not None else self.directory / "store")
+        weakref.finalize(self, self.store.close)
         self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None)
         bounds = [Constraint(name, float(upper)) for name, upper in (settings.constraints or {}).items()]
         self.task = Task(
@@ -228,14 +228,14 @@ class Run:
 
         They are what the model would be made of without a further search. It takes at most so much of the budget.
         """
-        missing = [t for t in self.candidates() if self.shelf.models(self.seed_of(t.number)) is None]
-        if not missing or len(missing) < len(self.candidates()):
+        before = self.candidates()
+        if not before or any(self.seed_of(t.number) in self.shelf for t in before):
             return  # nothing to go on with, or this process has models already
         self.progress.phase(self, "fitting the best pipelines of before again")
         limits = self.plan.limits
         if self.settings.seconds is not None:
             limits = replace(limits, deadline=self.started + RESTOCK_SHARE * self.settings.seconds)
-        wanted = [(t.pipeline, self.seed_of(t.number), t.proposal.fidelity) for t in missing]
+        wanted = [(t.pipeline, self.seed_of(t.number), t.proposal.fidelity) for t in before]
         evaluate_all(self.shelf, wanted[: self.settings.max_members], limits, self.plan.n_jobs)
 
     def sandboxed(self, objective: Any, stack: ExitStack) -> Objective:

@@ -61,6 +61,11 @@ class Shelf:
         if isinstance(models, Path):
             models.unlink(missing_ok=True)
 
+    def __contains__(self, seed: int) -> bool:
+        """Whether the models of the evaluation with this seed are there; does not load them."""
+        with self._mutex:
+            return seed in self._models
+
     def models(self, seed: int) -> list[Any] | None:
         """The models of the evaluation with this seed, or None if they are not there (any more)."""
         with self._mutex:
