@@ -395,9 +395,8 @@ class TestMistakes:
 class TestInitial:
     def test_in_a_replay_a_missing_value_costs_an_evaluation(self):
         meta = small_meta(missing=0.3)
-        everything = replace(meta, losses=np.nan_to_num(meta.losses, nan=9.0)).pool(0)
         missing = int(np.flatnonzero(np.isnan(meta.losses[0]))[0])
-        task = replace(pool_task(meta), candidates=everything, initial=[meta.pipelines[missing]])
+        task = replace(pool_task(meta), candidates=meta.everything, initial=[meta.pipelines[missing]])
         history = Study(task, Replay(meta, 0)).run(evaluations=3)
         assert history.trials[0].outcome.status is Status.CRASHED
         assert history.trials[1].outcome.loss == meta.losses[0][history.trials[1].pipeline.id - 100] or np.isnan(

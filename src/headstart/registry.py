@@ -24,21 +24,39 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _OWN: dict[str, dict[str, str]] = {
     "surrogate": {
+        "ablr": "headstart.surrogates.ablr:ABLR",
+        "dngo": "headstart.surrogates.dngo:DNGO",
+        "fmlp": "headstart.surrogates.fmlp:FMLP",
         "forest": "headstart.surrogates.forest:ForestSurrogate",
+        "fsbo": "headstart.surrogates.fsbo:FSBO",
         "gp": "headstart.surrogates.gp:GPSurrogate",
+        "linear_factors": "headstart.surrogates.linear_factors:LinearFactors",
+        "rgpe": "headstart.surrogates.rgpe:RGPE",
+        "skl": "headstart.surrogates.skl:StructuredKernel",
+        "tst_d2v": "headstart.surrogates.tst:TSTDataset2Vec",
+        "tst_r": "headstart.surrogates.tst:TSTRanking",
     },
     "optimizer": {
+        "average_rank": "headstart.optimizers.average_rank:AverageRank",
         "bayes": "headstart.optimizers.bayes:Bayes",
         "default": "headstart.optimizers.portfolio:Default",
+        "ellipsoid": "headstart.optimizers.ellipsoid:Ellipsoid",
+        "nearest": "headstart.optimizers.nearest:Nearest",
+        "oboe": "headstart.optimizers.oboe:Oboe",
         "portfolio": "headstart.optimizers.portfolio:Portfolio",
         "random": "headstart.optimizers.random:RandomSearch",
+        "smfo": "headstart.optimizers.smfo:SMFO",
+        "taf_r": "headstart.optimizers.taf:TAFRanking",
+        "tensor_oboe": "headstart.optimizers.tensor_oboe:TensorOboe",
     },
     "acquisition": {
         "greedy": "headstart.surrogates.acquisition:Greedy",
         "log_ei": "headstart.surrogates.acquisition:LogEI",
         "log_ei_per_second": "headstart.surrogates.acquisition:LogEIPerSecond",
     },
-    "metafeatures": {},
+    "metafeatures": {
+        "dataset2vec": "headstart.metafeatures.dataset2vec:Dataset2Vec",
+    },
 }
 _added: dict[str, dict[str, Any]] = {kind: {} for kind in _OWN}
 
@@ -74,7 +92,8 @@ def find(kind: Kind, name: str) -> Any:
     """The class or function registered under a name, imported now."""
     known = _known(kind)
     if name not in known:
-        raise UnknownName(f"no {kind} is named {name!r}; {suggestion(name, known)}")
+        others = _known("surrogate") if kind == "optimizer" else {}
+        raise UnknownName(f"no {kind} is named {name!r}; {suggestion(name, {**known, **others})}")
     maker = known[name]
     if isinstance(maker, str):
         maker = EntryPoint(name, maker, kind)
@@ -88,7 +107,12 @@ def find(kind: Kind, name: str) -> Any:
 
 
 def create(kind: Kind, part: Any, **settings: Any) -> Any:
-    """A part by its name and settings; one that is made already is returned as it is."""
+    """A part by its name and settings; one that is made already is returned as it is.
+
+    An optimizer may also be called by the name of a surrogate: then it is `Bayes` with that surrogate.
+    """
+    if kind == "optimizer" and isinstance(part, str) and part not in _known(kind) and part in _known("surrogate"):
+        return find("optimizer", "bayes")(surrogate=create("surrogate", part, **settings))
     if not isinstance(part, str):
         if settings:
             raise TypeError(

@@ -1,7 +1,8 @@
-"""`Replay`: look an outcome up in a meta-dataset instead of measuring it."""
+"""`Replay`: look an outcome up in a meta-dataset instead of measuring it; `recorded_task`: the task that goes with it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,35 @@ from numpy.typing import NDArray
 
 from headstart.errors import UnknownPipeline
 from headstart.metadata.metadataset import MetaDataset
+from headstart.space.candidates import Pool
 from headstart.space.pipeline import Pipeline
+from headstart.task import Task
 from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
+
+
+def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = None) -> Task:
+    """One task of a meta-dataset as a problem to solve.
+
+    Its candidates are the pipelines observed on it, and those it is begun with: an initial pipeline without a value
+    costs an evaluation, as a crash would.
+
+    Parameters
+    ----------
+    meta, task
+        The meta-dataset and the position of the task in it.
+    initial
+        Ids of the pipelines to begin with instead of those of the meta-dataset.
+    """
+    begin = meta.initial[task] if initial is None else tuple(initial)
+    rows = meta.everything.rows(begin)
+    candidates = np.isfinite(meta.loss_row(task))
+    candidates[rows] = True
+    return Task(
+        Pool(meta.pipelines.take(candidates)),
+        key=f"{meta.name}: {meta.tasks[task]}",
+        metafeatures={name: vectors[task] for name, vectors in meta.metafeatures.items()},
+        initial=tuple(meta.pipelines.take(rows)),
+    )
 
 
 class Replay:
@@ -24,13 +52,18 @@ class Replay:
 
     def __init__(self, meta: MetaDataset, task: int) -> None:
         self._known = meta.everything
-        self._losses: NDArray[Any] = meta.losses[task]
+        self._losses: NDArray[Any] = meta.loss_row(task)
+        self._seconds: NDArray[Any] | None = meta.seconds_row(task)
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         del limits, seed  # what is recorded has been run
         if pipeline.id is None:
             raise UnknownPipeline(f"only recorded pipelines (with an id) can be replayed, got {pipeline!r}")
-        loss = float(self._losses[self._known.rows([pipeline.id])[0]])
+        column = int(self._known.rows([pipeline.id])[0])
+        loss = float(self._losses[column])
+        seconds = 0.0 if self._seconds is None else float(np.nan_to_num(self._seconds[column]))
         if np.isnan(loss):
-            return Outcome.failed(Status.CRASHED, "no value was recorded for this pipeline", fidelity=fidelity)
-        return Outcome.of(loss, fidelity=fidelity)
+            return Outcome.failed(
+                Status.CRASHED, "no value was recorded for this pipeline", seconds=seconds, fidelity=fidelity
+            )
+        return Outcome.of(loss, seconds=seconds, fidelity=fidelity)

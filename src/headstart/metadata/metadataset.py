@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, UnknownName, suggestion
 from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
+from headstart.trials import Status
+
+Matrix = NDArray[np.floating[Any]]
+Rows = NDArray[np.int64]
+SPLITS = ("train", "validation", "test")
+STATUSES = tuple(Status)
+"""What the numbers in `MetaDataset.statuses` stand for."""
 
 
-@dataclass(frozen=True)
 class MetaDataset:
     """What is known from earlier work: T tasks × P recorded pipelines.
+
+    A selection of tasks shares the matrices of what it was selected from. `losses` and `seconds` of a selection are
+    copied when they are first looked at; `loss_row` never copies.
 
     Parameters
     ----------
@@ -29,35 +40,130 @@ class MetaDataset:
         Names of the T tasks.
     metafeatures
         (T, k) vectors that describe the tasks, by the name of their extractor.
+    seconds
+        (T, P), how long the evaluations took; NaN where that is not known.
+    statuses
+        (T, P) places in `STATUSES`; without them what has a loss is ok and what has none was not tried.
+    initial
+        Ids of the pipelines that each task is begun with, in their order; empty where nothing is prescribed. They need
+        not be observed on the task.
+    splits
+        Positions of tasks by ``"train"``, ``"validation"`` and ``"test"``.
+    name
+        For people and for the names of files.
+    ids
+        What the tasks are called elsewhere, such as at OpenML; their names when omitted.
+    tables
+        Where the raw table of each task lies; ``None`` where that is not known.
+    about
+        Source, licence, what a loss is, and the like: text.
     """
 
-    pipelines: Encoded
-    losses: NDArray[np.floating[Any]]
-    tasks: Sequence[str]
-    metafeatures: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    def __init__(
+        self,
+        pipelines: Encoded,
+        losses: Matrix,
+        tasks: Sequence[str],
+        metafeatures: Mapping[str, NDArray[np.float64]] | None = None,
+        *,
+        seconds: Matrix | None = None,
+        statuses: NDArray[np.uint8] | None = None,
+        initial: Sequence[Sequence[int]] | None = None,
+        splits: Mapping[str, Sequence[int]] | None = None,
+        name: str = "meta",
+        ids: Sequence[str] | None = None,
+        tables: Sequence[Path | None] | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.pipelines = pipelines
+        self.tasks = tuple(tasks)
+        self.ids = self.tasks if ids is None else tuple(ids)
+        self.metafeatures = MappingProxyType(dict(metafeatures or {}))
+        none: tuple[tuple[int, ...], ...] = ((),) * len(self.tasks)
+        self.initial = none if initial is None else tuple(tuple(int(i) for i in row) for row in initial)
+        self.splits = MappingProxyType({k: np.asarray(v, dtype=np.int64) for k, v in (splits or {}).items()})
+        self.tables = (None,) * len(self.tasks) if tables is None else tuple(tables)
+        self.about = MappingProxyType(dict(about or {}))
+        self._matrices = {"losses": losses, "seconds": seconds, "statuses": statuses}
+        self._rows: Rows | None = None
+        self._check()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tasks", tuple(self.tasks))
+    def _check(self) -> None:
         expected = (len(self.tasks), len(self.pipelines))
-        if self.losses.shape != expected:
-            raise InvalidInput(f"losses must be tasks × pipelines = {expected}, got {self.losses.shape}")
-        if len(np.unique(self.pipelines.ids)) != len(self.pipelines):
-            raise InvalidInput("the pipelines of a meta-dataset must have different ids")
+        for name, matrix in self._matrices.items():
+            if matrix is not None and matrix.shape != expected:
+                raise InvalidInput(f"{name} must be tasks × pipelines = {expected}, got {matrix.shape}")
         if not self.pipelines.recorded:
             raise InvalidInput("the pipelines of a meta-dataset must be recorded: give Encoded(..., ids=...)")
-        for name, vectors in self.metafeatures.items():
-            if len(vectors) != len(self.tasks):
-                raise InvalidInput(f"meta-features {name!r} must have {len(self.tasks)} rows, got {len(vectors)}")
+        known = Pool(self.pipelines) if len(self.pipelines) else None  # raises for ids that are not unique
+        for name, rows in {"ids": self.ids, "initial": self.initial, "tables": self.tables, **self.metafeatures}.items():
+            if len(rows) != len(self.tasks):
+                raise InvalidInput(f"{name!r} must have {len(self.tasks)} rows, one for each task, got {len(rows)}")
+        if known is not None:
+            known.rows(sorted({i for row in self.initial for i in row}))  # raises for one that is not there
+        for name, positions in self.splits.items():
+            if name not in SPLITS:
+                raise InvalidInput(f"splits are named {', '.join(SPLITS)}, got {name!r}")
+            if len(positions) and not 0 <= positions.min() <= positions.max() < len(self.tasks):
+                raise InvalidInput(f"split {name!r} must hold positions of the {len(self.tasks)} tasks, from 0 on")
+        together = np.concatenate([*self.splits.values(), np.zeros(0, dtype=np.int64)])
+        if len(np.unique(together)) != len(together):
+            raise InvalidInput("a task must be in one split only, once; what is tested on must not be learned from")
+
+    def _matrix(self, name: str) -> Any:
+        matrix = self._matrices[name]
+        return matrix if matrix is None or self._rows is None else matrix[self._rows]
+
+    @cached_property
+    def losses(self) -> Matrix:
+        losses: Matrix = self._matrix("losses")
+        return losses
+
+    @cached_property
+    def seconds(self) -> Matrix | None:
+        seconds: Matrix | None = self._matrix("seconds")
+        return seconds
+
+    @cached_property
+    def statuses(self) -> NDArray[np.uint8] | None:
+        statuses: NDArray[np.uint8] | None = self._matrix("statuses")
+        return statuses
+
+    def _row(self, name: str, task: int) -> Any:
+        matrix = self._matrices[name]
+        return None if matrix is None else matrix[task if self._rows is None else self._rows[task]]
+
+    def loss_row(self, task: int) -> NDArray[np.floating[Any]]:
+        """Losses (P,) of one task, as a view."""
+        row: NDArray[np.floating[Any]] = self._row("losses", task)
+        return row
+
+    def seconds_row(self, task: int) -> NDArray[np.floating[Any]] | None:
+        """Seconds (P,) of one task, as a view; ``None`` where they are not recorded."""
+        row: NDArray[np.floating[Any]] | None = self._row("seconds", task)
+        return row
 
     def select(self, tasks: Sequence[int] | NDArray[np.int64]) -> MetaDataset:
-        """The same pipelines on some of the tasks."""
+        """The same pipelines on some of the tasks; what it shares is not copied. It has no splits of its own."""
         rows = np.asarray(tasks, dtype=np.int64)
-        return replace(
-            self,
-            losses=self.losses[rows],
-            tasks=tuple(self.tasks[i] for i in rows),
-            metafeatures={name: vectors[rows] for name, vectors in self.metafeatures.items()},
-        )
+        part = object.__new__(MetaDataset)
+        part.name, part.pipelines, part.about = self.name, self.pipelines, self.about
+        part.tasks, part.ids = tuple(self.tasks[i] for i in rows), tuple(self.ids[i] for i in rows)
+        part.initial, part.tables = tuple(self.initial[i] for i in rows), tuple(self.tables[i] for i in rows)
+        part.metafeatures = MappingProxyType({name: vectors[rows] for name, vectors in self.metafeatures.items()})
+        part.splits = MappingProxyType({})
+        part._matrices = self._matrices
+        part._rows = rows if self._rows is None else self._rows[rows]
+        if "everything" in self.__dict__:
+            part.__dict__["everything"] = self.everything
+        return part
+
+    def split(self, name: str) -> MetaDataset:
+        """The tasks of one split."""
+        if name not in self.splits:
+            raise UnknownName(f"meta-dataset {self.name!r} has no split {name!r}; {suggestion(name, self.splits)}")
+        return self.select(self.splits[name])
 
     @cached_property
     def everything(self) -> Pool:
@@ -66,8 +172,39 @@ class MetaDataset:
 
     def pool(self, task: int) -> Pool:
         """Candidates of one task: the pipelines that were observed on it."""
-        return Pool(self.pipelines.take(np.isfinite(self.losses[task])))
+        return Pool(self.pipelines.take(np.isfinite(self.loss_row(task))))
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the pipelines and losses, which names what was learned from them."""
+        digest = hashlib.sha256(self.pipelines.space.key.encode())
+        digest.update(np.ascontiguousarray(self.pipelines.ids).tobytes())
+        for task in range(len(self.tasks)):
+            digest.update(np.ascontiguousarray(self.loss_row(task)).tobytes())
+        return f"{self.name}-{digest.hexdigest()[:16]}"
+
+    def __reduce__(self) -> tuple[Any, ...]:  # what a part was selected from stays behind
+        return _rebuilt, (
+            (self.pipelines, self.losses, self.tasks, dict(self.metafeatures)),
+            {
+                "seconds": self.seconds,
+                "statuses": self.statuses,
+                "initial": self.initial,
+                "splits": dict(self.splits),
+                "name": self.name,
+                "ids": self.ids,
+                "tables": self.tables,
+                "about": dict(self.about),
+            },
+        )
+
+    def __len__(self) -> int:
+        return len(self.tasks)
 
     def __repr__(self) -> str:
-        missing = float(np.isnan(self.losses).mean()) if self.losses.size else 0.0
+        missing = float(np.mean([np.isnan(self.loss_row(t)).mean() for t in range(len(self))])) if len(self) else 0.0
         return f"MetaDataset of {len(self.tasks)} tasks × {len(self.pipelines)} pipelines, {missing:.1%} missing"
+
+
+def _rebuilt(arguments: tuple[Any, ...], others: dict[str, Any]) -> MetaDataset:
+    return MetaDataset(*arguments, **others)

@@ -78,13 +78,15 @@ class Bayes(Optimizer):
         self._model.fit(history)
         tried = tried_ids(self.history)
         if self.task.candidates.pool is not None:
-            found = untried(self.task.candidates.pool, tried)
-            if len(found) == 0:
-                raise Exhausted(f"all {len(self.task.candidates.pool)} recorded pipelines have been tried")
+            found = self.task.candidates.pool  # all of it, so that what is computed once for a pool serves again
+            left = ~np.isin(found.ids, tried)
+            if not left.any():
+                raise Exhausted(f"all {len(found)} recorded pipelines have been tried")
             scores = self._acquisition(self._model, history, found)
         else:
             found, scores = self._search(history, tried, rng)
-        best = np.flatnonzero(scores == scores.max())
+            left = np.ones(len(found), dtype=bool)
+        best = np.flatnonzero(left & (scores == scores[left].max()))
         chosen = int(best[0] if len(best) == 1 else rng.choice(best))
         return Proposal(number, found[chosen], {"by": "bayes", "acquisition": float(scores[chosen])})
 

@@ -153,8 +153,17 @@ class Encoded(Sequence[Pipeline]):
         """One matrix for models that take plain vectors, (n, D + choices).
 
         The values with `inactive` in place of what is not active, then a one-hot choice for each stage that has more
-        than one algorithm, then, where it is free, the place of each stage in the order.
+        than one algorithm, then, where it is free, the place of each stage in the order. Kept after the first call, for
+        a pool is asked for it at every suggestion; not to be written to.
         """
+        key = f"features {inactive!r}"
+        if key not in self._own:
+            self._own[key] = self._features(inactive)
+            self._own[key].flags.writeable = False
+        features: Array = self._own[key]
+        return features
+
+    def _features(self, inactive: float) -> Array:
         blocks: list[Array] = [np.where(self.active, self.values, inactive)]
         for s, stage in enumerate(self.space.stages):
             if len(stage.algorithms) > 1:
