@@ -1,7 +1,12 @@
-"""Forests as a few arrays instead of hundreds of objects: what saving them takes is a matter of objects.
+"""Forests, boosters and vocabularies as a few arrays instead of thousands of objects, by which saving takes its time.
 
-A list of decision trees becomes a dictionary: one tree without its nodes, which has all that they share, and the nodes
-of all trees in one array.
+==============================  ====================================================================================
+a list of decision trees        one tree without its nodes, which has all that they share, and the nodes of all
+rounds of histogram boosting    the nodes and the sets of categories of all trees
+a vocabulary                    one text, with a word on each line
+==============================  ====================================================================================
+
+Each becomes a dictionary with a mark.
 """
 
 from __future__ import annotations
@@ -12,16 +17,26 @@ from typing import Any
 
 import numpy as np
 
-_MARK = "packed trees"
+_TREES, _ROUNDS, _WORDS = "packed trees", "packed rounds", "packed words"
+_LEAST_WORDS = 20
+_ARRAYS = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")
+"""What a tree of histogram boosting holds, in the order of its arguments."""
 
 
 def pack(models: Any) -> Any:
-    """A copy in which lists of trees are packed; all else is shared with the original, which stays as it is."""
+    """A copy in which trees and words are packed; all else is shared with the original, which stays as it is."""
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
     from sklearn.tree import BaseDecisionTree
 
     def packed(value: Any) -> Any:
-        if isinstance(value, list) and len(value) > 1 and all(isinstance(v, BaseDecisionTree) for v in value):
+        if isinstance(value, dict):
+            return _pack_words(value) if _is_vocabulary(value) else value
+        if not isinstance(value, list) or not value:
+            return value
+        if len(value) > 1 and all(isinstance(v, BaseDecisionTree) for v in value):
             return _pack_trees(value)
+        if all(isinstance(v, list) and v and all(isinstance(p, TreePredictor) for p in v) for v in value):
+            return _pack_rounds(value)
         return value
 
     return _mapped(models, packed)
@@ -31,7 +46,13 @@ def unpack(models: Any) -> Any:
     """Inverse of `pack`."""
 
     def unpacked(value: Any) -> Any:
-        return _unpack_trees(value) if isinstance(value, dict) and _MARK in value else value
+        if not isinstance(value, dict):
+            return value
+        if _TREES in value:
+            return _unpack_trees(value)
+        if _ROUNDS in value:
+            return _unpack_rounds(value)
+        return _unpack_words(value) if _WORDS in value else value
 
     return _mapped(models, unpacked)
 
@@ -70,7 +91,7 @@ def _pack_trees(trees: list[Any]) -> Any:
             return trees
     states = [tree.tree_.__getstate__() for tree in trees]
     return {
-        _MARK: 1,
+        _TREES: 1,
         "tree": first,
         "seeds": [tree.random_state for tree in trees],
         "counts": np.array([state["node_count"] for state in states], dtype=np.int64),
@@ -111,3 +132,55 @@ def _unpack_trees(packed: dict[str, Any]) -> list[Any]:
         tree.tree_.__setstate__(state | {"nodes": packed["nodes"][part], "values": packed["values"][part]})
         trees.append(tree)
     return trees
+
+
+def _pack_rounds(rounds: list[list[Any]]) -> dict[str, Any]:
+    trees = [tree for one in rounds for tree in one]
+    found: dict[str, Any] = {_ROUNDS: 1, "trees": np.array([len(one) for one in rounds], dtype=np.int64)}
+    for name in _ARRAYS:
+        parts = [getattr(tree, name) for tree in trees]
+        found[name] = np.concatenate(parts)
+        found[f"{name} of each"] = np.array([len(part) for part in parts], dtype=np.int64)
+    return found
+
+
+def _unpack_rounds(packed: dict[str, Any]) -> list[list[Any]]:
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
+    columns = [_split(packed[name], packed[f"{name} of each"]) for name in _ARRAYS]
+    trees = [TreePredictor(*arrays) for arrays in zip(*columns, strict=True)]
+    counts = packed["trees"]
+    if len(counts) and (int(counts.sum()) != len(trees) or counts.min() < 1):
+        raise ValueError("packed trees do not fit together")
+    ends = np.cumsum(counts).tolist()
+    return [trees[end - count : end] for count, end in zip(counts.tolist(), ends, strict=True)]
+
+
+def _split(whole: Any, counts: Any) -> list[Any]:
+    """Parts of an array, each of its own memory as a tree wants it."""
+    if int(counts.sum()) != len(whole) or (len(counts) and counts.min() < 0):
+        raise ValueError("packed trees do not fit together")
+    return [np.ascontiguousarray(part).copy() for part in np.split(whole, np.cumsum(counts)[:-1])]
+
+
+def _is_vocabulary(value: dict[Any, Any]) -> bool:
+    """Whether it numbers words from 0 on, as those do that turn text into columns."""
+    if len(value) < _LEAST_WORDS:
+        return False
+    if not all(isinstance(word, str) and "\n" not in word for word in value):
+        return False
+    if not all(isinstance(place, int | np.integer) and not isinstance(place, bool) for place in value.values()):
+        return False
+    return sorted(value.values()) == list(range(len(value)))
+
+
+def _pack_words(vocabulary: dict[str, int]) -> dict[str, Any]:
+    return {_WORDS: 1, "words": "\n".join(sorted(vocabulary, key=lambda word: vocabulary[word]))}
+
+
+def _unpack_words(packed: dict[str, Any]) -> dict[str, int]:
+    words = packed["words"].split("\n")
+    found = {word: place for place, word in enumerate(words)}
+    if len(found) != len(words):
+        raise ValueError("packed words are not all different")
+    return found
