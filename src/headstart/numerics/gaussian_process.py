@@ -15,7 +15,7 @@ m          mean                      constant mean, see `headstart.numerics.marg
 L          lower                     L Lᵀ = K(X, X) + diag(σ² + fixed_noise)
 α          weights                   α = L⁻ᵀ L⁻¹ (ỹ - m)
 μ(x)       mean                      m + k(x, X) α
-V(x)       projected                 V = L⁻¹ k(X, x)
+V(x)       projected                 V = L⁻¹ k(X, x), L⁻¹ in `inverse`
 Σ(x, x')   covariance                k(x, x') - V(x)ᵀ V(x')
 =========  ========================  ==========================================================================
 
@@ -46,13 +46,13 @@ from headstart.numerics.hyperparameters import (
     search_hyperparameters,
     spread_over_ranks,
 )
-from headstart.numerics.kernels import Array, KernelName, kernel_diagonal, kernel_matrix
+from headstart.numerics.kernels import Array, CrossKernel, KernelName, kernel_diagonal, kernel_matrix
 from headstart.numerics.priors import HyperparameterPrior, dimension_scaled_prior
 from headstart.numerics.standardisation import Standardisation
 from headstart.numerics.threads import one_blas_thread
 
-_BLOCK_ELEMENTS = 1 << 18
-"""Entries of one block of cross-covariances: 2 MB, so that passes over it stay in cache and memory stays bounded."""
+_BLOCK_ELEMENTS = 1 << 15
+"""Entries of one block of cross-covariances: 256 kB, so that passes over it and its scratch stay in cache."""
 
 _ONE_THREAD_UP_TO = 500
 """Observations up to which a second BLAS thread is no gain worth the risk of a busy machine."""
@@ -249,11 +249,17 @@ class GaussianProcess:
         variance = kernel_diagonal(self.kernel, candidates, np.log(known.length_scales), np.log(known.output_scale))
         size = len(state.inputs)
         with one_blas_thread() if size <= _ONE_THREAD_UP_TO else nullcontext():
-            for block in _blocks(len(candidates), size):
-                cross = self._kernel_matrix(candidates[block], state.inputs, known)
+            rows = max(64, _BLOCK_ELEMENTS // max(1, *state.inputs.shape))
+            covariances = CrossKernel(
+                self.kernel, state.inputs, np.log(known.length_scales), np.log(known.output_scale), min(rows, len(mean))
+            )
+            # Multiplying by the inverse of a triangular factor takes half the time of solving with it.
+            inverse = lapack.dtrtri(state.lower, lower=1)[0] if size else state.lower
+            for block in _blocks(len(candidates), rows) if size else ():
+                cross = covariances(candidates[block])
                 mean[block] += cross @ state.weights
-                # The transpose of a C-ordered block is the Fortran-ordered right side BLAS solves in place.
-                projected = blas.dtrsm(1.0, state.lower, cross.T, lower=1, overwrite_b=1).T
+                # The transpose of a C-ordered block is the Fortran-ordered right side BLAS multiplies in place.
+                projected = blas.dtrmm(1.0, inverse, cross.T, lower=1, overwrite_b=1).T
                 variance[block] -= np.einsum("ij,ij->i", projected, projected)
         std = np.sqrt(np.maximum(variance, 0.0))
         return state.standardisation.undo(mean), std * state.standardisation.scale
@@ -310,10 +316,7 @@ def _solve(lower: Array, right_side: Array) -> Array:
     return np.asarray(solution, dtype=np.float64).reshape(-1)
 
 
-def _blocks(candidates: int, observations: int) -> Iterator[slice]:
-    if not observations:
-        return
-    rows = max(64, _BLOCK_ELEMENTS // observations)
+def _blocks(candidates: int, rows: int) -> Iterator[slice]:
     for start in range(0, candidates, rows):
         yield slice(start, start + rows)
 

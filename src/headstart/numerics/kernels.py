@@ -106,6 +106,51 @@ def kernel_matrix(
     return matrix
 
 
+class CrossKernel:
+    """`kernel_matrix` of many left points with the same right points, block by block in the same memory.
+
+    Fresh arrays for every block cost more than what is computed in them.
+
+    Parameters
+    ----------
+    kernel, right, log_length_scales, log_output_scale
+        As in `kernel_matrix`, for a single task.
+    rows
+        Most points in a block.
+    """
+
+    def __init__(
+        self, kernel: KernelName, right: Array, log_length_scales: ArrayLike, log_output_scale: ArrayLike, rows: int
+    ) -> None:
+        lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
+        self.kernel = kernel
+        self._inverse_lengths, self._scale = 1.0 / lengths[0], float(scale[0, 0])
+        scaled_right = right * self._inverse_lengths
+        center = scaled_right.mean(axis=0) if len(right) and kernel != "linear" else np.zeros(right.shape[1])
+        self._center = center
+        scaled_right -= center
+        self._right_squares = np.einsum("ij,ij->i", scaled_right, scaled_right)
+        self._factor = np.ascontiguousarray(scaled_right.T if kernel == "linear" else -2.0 * scaled_right.T)
+        self._left, self._matrix, self._root = (np.empty((rows, n)) for n in (right.shape[1], len(right), len(right)))
+
+    def __call__(self, left: Array) -> Array:
+        """Covariances, shape ``(n, m)``, for at most `rows` points; overwritten by the next call."""
+        scaled, matrix, root = (buffer[: len(left)] for buffer in (self._left, self._matrix, self._root))
+        np.multiply(left, self._inverse_lengths, out=scaled)
+        scaled -= self._center
+        np.matmul(scaled, self._factor, out=matrix)
+        if self.kernel != "linear":
+            matrix += np.einsum("ij,ij->i", scaled, scaled)[:, None]
+            matrix += self._right_squares
+            np.maximum(matrix, 0.0, out=matrix)
+            if self.kernel == "matern52":
+                _matern52_in_place(matrix, root)
+            else:
+                _squared_exponential_in_place(matrix)
+        matrix *= self._scale
+        return matrix
+
+
 def kernel_diagonal(
     kernel: KernelName, points: Array, log_length_scales: ArrayLike, log_output_scale: ArrayLike
 ) -> Array:
@@ -206,10 +251,10 @@ def _scaled_squared_distances(left: Array, right: Array | None, lengths: Array) 
     return squared, scaled_left, scaled_right
 
 
-def _matern52_in_place(squared: Array) -> Array:
+def _matern52_in_place(squared: Array, scratch: Array | None = None) -> Array:
     """f(q), written over `squared`: for large blocks of candidates memory traffic is most of the cost."""
     squared *= _MATERN52_RATE
-    root = np.sqrt(squared)
+    root = np.sqrt(squared, out=scratch)
     squared *= 1.0 / 3.0
     squared += root
     squared += 1.0
