@@ -22,6 +22,8 @@ Rows = NDArray[np.int64]
 SPLITS = ("train", "validation", "test")
 STATUSES = tuple(Status)
 """What the numbers in `MetaDataset.statuses` stand for."""
+NOT_TRIED = 255
+"""In `MetaDataset.statuses`: the pipeline was not evaluated on the task."""
 
 
 class MetaDataset:
@@ -43,7 +45,7 @@ class MetaDataset:
     seconds
         (T, P), how long the evaluations took; NaN where that is not known.
     statuses
-        (T, P) places in `STATUSES`; without them what has a loss is ok and what has none was not tried.
+        (T, P) places in `STATUSES`, or `NOT_TRIED`; without them what has a loss is ok and what has none was not tried.
     initial
         Ids of the pipelines that each task is begun with, in their order; empty where nothing is prescribed. They need
         not be observed on the task.
@@ -85,6 +87,8 @@ class MetaDataset:
         self.splits = MappingProxyType({k: np.asarray(v, dtype=np.int64) for k, v in (splits or {}).items()})
         self.tables = (None,) * len(self.tasks) if tables is None else tuple(tables)
         self.about = MappingProxyType(dict(about or {}))
+        self.validation: MetaDataset | None = None
+        """Tasks beside these that a method may use to decide when to stop learning, and for nothing else."""
         self._matrices = {"losses": losses, "seconds": seconds, "statuses": statuses}
         self._rows: Rows | None = None
         self._check()
@@ -152,7 +156,7 @@ class MetaDataset:
         part.tasks, part.ids = tuple(self.tasks[i] for i in rows), tuple(self.ids[i] for i in rows)
         part.initial, part.tables = tuple(self.initial[i] for i in rows), tuple(self.tables[i] for i in rows)
         part.metafeatures = MappingProxyType({name: vectors[rows] for name, vectors in self.metafeatures.items()})
-        part.splits = MappingProxyType({})
+        part.splits, part.validation = MappingProxyType({}), None
         part._matrices = self._matrices
         part._rows = rows if self._rows is None else self._rows[rows]
         if "everything" in self.__dict__:
@@ -164,6 +168,12 @@ class MetaDataset:
         if name not in self.splits:
             raise UnknownName(f"meta-dataset {self.name!r} has no split {name!r}; {suggestion(name, self.splits)}")
         return self.select(self.splits[name])
+
+    def learning(self, train: Sequence[int], validation: Sequence[int] = ()) -> MetaDataset:
+        """The tasks to learn from, with those to validate on beside them as `validation`."""
+        part = self.select(train)
+        part.validation = self.select(validation) if len(validation) else None
+        return part
 
     @cached_property
     def everything(self) -> Pool:
@@ -180,7 +190,7 @@ class MetaDataset:
         digest = hashlib.sha256(self.pipelines.space.key.encode())
         digest.update(np.ascontiguousarray(self.pipelines.ids).tobytes())
         for task in range(len(self.tasks)):
-            digest.update(np.ascontiguousarray(self.loss_row(task)).tobytes())
+            digest.update(self.loss_row(task).astype(np.float64).tobytes())  # however they are kept
         return f"{self.name}-{digest.hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:  # what a part was selected from stays behind
@@ -196,6 +206,7 @@ class MetaDataset:
                 "tables": self.tables,
                 "about": dict(self.about),
             },
+            self.validation,
         )
 
     def __len__(self) -> int:
@@ -206,5 +217,7 @@ class MetaDataset:
         return f"MetaDataset of {len(self.tasks)} tasks × {len(self.pipelines)} pipelines, {missing:.1%} missing"
 
 
-def _rebuilt(arguments: tuple[Any, ...], others: dict[str, Any]) -> MetaDataset:
-    return MetaDataset(*arguments, **others)
+def _rebuilt(arguments: tuple[Any, ...], others: dict[str, Any], validation: MetaDataset | None) -> MetaDataset:
+    meta = MetaDataset(*arguments, **others)
+    meta.validation = validation
+    return meta

@@ -1,0 +1,1 @@
+"""Replays of methods on recorded results, and the papers' experiments."""

@@ -1,0 +1,117 @@
+"""`Partition`: which tasks of a meta-dataset are learned from, and which are replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.errors import InvalidInput
+from headstart.experiments.replay import N_INITIAL
+from headstart.metadata.metadataset import SPLITS, MetaDataset
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Tasks of a meta-dataset by what they are for; positions.
+
+    Parameters
+    ----------
+    name
+        For people.
+    train, validation
+        What methods learn from, and what they may use to decide when to stop learning.
+    test
+        What is replayed. Nothing of it is learned from.
+    initial
+        Ids of the initial pipelines by task. A task that is missing here gets those of `initial_designs`.
+    """
+
+    name: str
+    train: tuple[int, ...]
+    validation: tuple[int, ...]
+    test: tuple[int, ...]
+    initial: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, meta: MetaDataset, split: str) -> Partition:
+        """The meta-dataset's own: ``"test"``, or ``"validation"`` to choose settings on."""
+        if split not in ("test", "validation"):
+            raise InvalidInput(f"split must be 'test' or 'validation', got {split!r}")
+        missing = [name for name in ("train", split) if name not in meta.splits]
+        if missing:
+            raise InvalidInput(
+                f"meta-dataset {meta.name!r} has no split {missing[0]!r}; give a file with lists of task positions"
+            )
+        found = {name: tuple(int(i) for i in meta.splits.get(name, ())) for name in SPLITS}
+        tasks = found[split]
+        return cls(
+            split,
+            found["train"],
+            found["validation"] if split == "test" else (),
+            tasks,
+            {task: meta.initial[task] for task in tasks if meta.initial[task]},
+        )
+
+    @classmethod
+    def read(cls, path: Path, meta: MetaDataset) -> Partition:
+        """From a JSON file: lists ``train``, ``validation`` (may be left out) and ``test`` of task positions.
+
+        Initial pipelines come from the training tasks, since those of the meta-dataset may have been made with other
+        tasks in mind, unless the file has ``initial``: lists of pipeline ids by task position.
+        """
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as error:
+            raise InvalidInput(f"{path} must be a JSON file with lists train, validation and test: {error}") from error
+        if not isinstance(content, dict) or not {"train", "test"} <= content.keys():
+            raise InvalidInput(f"{path} must hold an object with lists train, validation and test of task positions")
+        unknown = sorted(content.keys() - {*SPLITS, "initial"})
+        if unknown:
+            raise InvalidInput(f"{path} may hold train, validation, test and initial, got {unknown[0]!r} too")
+        lists = {name: _positions(path, name, content.get(name, []), meta) for name in SPLITS}
+        together = [task for tasks in lists.values() for task in tasks]
+        if len(set(together)) != len(together):
+            twice = next(task for task in together if together.count(task) > 1)
+            raise InvalidInput(f"{path} must name each task once: {twice} stands there more than once")
+        initial = {int(task): tuple(int(i) for i in ids) for task, ids in content.get("initial", {}).items()}
+        return cls(path.stem, lists["train"], lists["validation"], lists["test"], initial)
+
+    def learning(self, meta: MetaDataset) -> MetaDataset:
+        """What methods learn from."""
+        return meta.learning(self.train, self.validation)
+
+    def initial_designs(self, meta: MetaDataset) -> dict[int, tuple[int, ...]]:
+        """Ids of the initial pipelines of every task that is replayed.
+
+        Where none are prescribed: the first five, of those that have a value on the task, of the greedy portfolio of
+        the training tasks.
+        """
+        missing = [task for task in self.test if task not in self.initial]
+        designs = dict(self.initial)
+        if missing:
+            from headstart.optimizers.portfolio import greedy_portfolio
+
+            portfolio = np.asarray(greedy_portfolio(meta.select(self.train), 4 * N_INITIAL))
+            columns = meta.everything.rows(portfolio)
+            for task in missing:
+                known = np.isfinite(meta.loss_row(task)[columns])
+                designs[task] = tuple(int(i) for i in portfolio[known][:N_INITIAL])
+        return designs
+
+
+def _positions(path: Path, name: str, given: Any, meta: MetaDataset) -> tuple[int, ...]:
+    if not isinstance(given, Sequence) or not all(isinstance(i, int) and not isinstance(i, bool) for i in given):
+        raise InvalidInput(f"{name!r} in {path} must be a list of task positions, got {given!r:.80}")
+    for task in given:
+        if not 0 <= task < len(meta):
+            raise InvalidInput(f"{name!r} in {path} must hold positions from 0 to {len(meta) - 1}, got {task}")
+        if not np.isfinite(meta.loss_row(task)).any():
+            raise InvalidInput(f"task {task} in {name!r} of {path} has no loss at all; leave it out")
+    if name != "validation" and not given:
+        raise InvalidInput(f"{name!r} in {path} must not be empty")
+    return tuple(given)
