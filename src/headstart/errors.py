@@ -77,6 +77,10 @@ class UntrustedModel(ModelFileError):
     """A file holds more than plain data, and reading it could run code that its writer chose."""
 
 
+class MetaDataError(HeadstartError):
+    """A meta-dataset cannot be fetched, written or read."""
+
+
 class HeadstartWarning(UserWarning):
     """Base of every warning that Headstart gives."""
 

@@ -2,7 +2,7 @@
 
 ====  ==========================================================================================
 0     done; also a fit that Ctrl-C ended and that has a model
-1     the system failed: a full disk, a damaged store, too little memory
+1     the system failed: a full disk, a damaged store, no network, too little memory
 2     a mistake in what was typed or in the table
 129   SIGHUP ended it
 130   Ctrl-C ended it, and there is no model
@@ -25,6 +25,7 @@ import typer
 from headstart.errors import (
     HeadstartError,
     HeadstartWarning,
+    MetaDataError,
     ModelFileError,
     NumericalError,
     StoreError,
@@ -90,7 +91,7 @@ def report(error: BaseException) -> int:
         return 0
     if isinstance(error, HeadstartError):
         say(str(error))
-        failed = isinstance(error, StoreError | NumericalError | ModelFileError) and not isinstance(
+        failed = isinstance(error, StoreError | NumericalError | ModelFileError | MetaDataError) and not isinstance(
             error, StudyExists | StudyLocked
         )
         return FAILURE if failed else MISTAKE
