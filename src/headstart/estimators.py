@@ -329,7 +329,15 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
             return self.leaderboard_
         return reports.test_leaderboard(self.leaderboard_, self.model_, *self._test_rows(X, y), self._metric())
 
-    def feature_importance(self, X: Any, y: Any = None, *, repeats: int = 5, seed: int = 0) -> pd.DataFrame:
+    def feature_importance(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        repeats: int = 5,
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> pd.DataFrame:
         """How much worse the metric is when a column's values are shuffled: mean and standard deviation.
 
         Parameters
@@ -338,11 +346,13 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
             Best a table that the model was not trained on; without y the table must have the target's column.
         repeats
             How many times each column is shuffled.
+        progress
+            Is told how many columns are done, and of how many.
         """
         from headstart.fitting.importance import permutation_importance
 
         ready, truth = self._test_rows(X, y)
-        return permutation_importance(self.model_, ready, truth, self._metric(), repeats, seed)
+        return permutation_importance(self.model_, ready, truth, self._metric(), repeats, seed, progress)
 
     def _metric(self) -> Any:
         from headstart.evaluation.scoring import Metric

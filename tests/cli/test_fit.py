@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from headstart.cli import complete, fit, messages
-from headstart.cli.display import Picture, clock, wants_picture
+from headstart.cli.display import Picture, clock, counting, wants_picture
 from headstart.cli.main import app, duration, main
 from headstart.cli.reports import show_bars
 from headstart.cli.signals import Signals, Terminated
@@ -400,6 +400,22 @@ def test_bars():
     assert "a[b]" in lines[1]
     assert "█" in lines[1]
     assert "█" not in "".join(lines[2:])
+
+
+def test_counting_is_lines_without_a_terminal_and_a_bar_on_one(capsys, monkeypatch):
+    with counting("shuffling", "columns", every=0.0) as count:
+        count(0, 3)
+        count(1, 3)
+    with counting("shuffling", "columns") as count:
+        count(2, 3)  # too soon
+    assert capsys.readouterr().err == "shuffling: 0 of 3 columns\nshuffling: 1 of 3 columns\n"
+    drawn = Console(file=io.StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr("headstart.cli.display.Console", lambda **_: drawn)
+    monkeypatch.setattr("headstart.cli.display.wants_picture", lambda _: True)
+    with counting("shuffling", "columns") as count:
+        count(1, 4)
+    assert "25%" in drawn.file.getvalue()
+    assert capsys.readouterr().err == ""
 
 
 def test_times():

@@ -407,6 +407,21 @@ class TestReports:
         assert found["importance"].idxmax() == expected.idxmax()
         np.testing.assert_allclose(found["importance"][X.columns], expected, atol=0.06)
 
+    def test_importance_is_the_same_however_many_rows_are_predicted_at_once(
+        self, frame: pd.DataFrame, quick: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X, y = frame.drop(columns="label").assign(number=[f"N{i:04}" for i in range(len(frame))]), frame["label"]
+        model = HeadstartClassifier(**quick, kinds={"number": "id"}).fit(X, y)
+        told: list[tuple[int, int]] = []
+        together = model.feature_importance(X, y, repeats=5, progress=lambda done, of: told.append((done, of)))
+        for rows in (1, 2 * len(X)):
+            monkeypatch.setattr("headstart.fitting.importance.BATCH_ROWS", rows)
+            apart = model.feature_importance(X, y, repeats=5)
+            pd.testing.assert_frame_equal(apart, together)
+        assert told == [(i, X.shape[1]) for i in range(X.shape[1])]
+        assert together.set_index("feature").loc["number"].tolist() == [0.0, 0.0]
+        assert together["std"].max() > 0
+
 
 class TestRegressor:
     def test_a_table(self, frame: pd.DataFrame) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,28 @@ def make_display(quiet: bool) -> Display:
 def _write_line(line: str) -> None:
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+@contextmanager
+def counting(doing: str, unit: str, every: float = 10.0) -> Iterator[Callable[[int, int], None]]:
+    """A function to be told how many are done, and of how many: a bar on a terminal, else a line now and then."""
+    console = Console(stderr=True, highlight=False)
+    if wants_picture(console):
+        from rich.progress import Progress as Bars
+
+        with Bars(console=console, transient=True) as bars:
+            bar = bars.add_task(doing, total=None)
+            yield lambda done, total: bars.update(bar, completed=done, total=total)
+        return
+    last = time.time()
+
+    def count(done: int, total: int) -> None:
+        nonlocal last
+        if time.time() - last >= every:
+            last = time.time()
+            _write_line(f"{doing}: {done} of {total} {unit}")
+
+    yield count
 
 
 class Display(Progress):

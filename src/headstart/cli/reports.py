@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headstart.cli.display import counting
 from headstart.cli.folder import load_model
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def _cell(name: str, value: Any) -> str:
 def importance(model: Path, table: Path, best: int | None, as_json: bool) -> None:
     """How much each column matters to the model: a bar each."""
     estimator = load_model(model)
-    found = estimator.feature_importance(table)
+    with counting(f"shuffling the columns of {table.name}", "columns") as count:
+        found = estimator.feature_importance(table, progress=count)
     shown = found.head(best) if best is not None else found
     if as_json:
         _print_json(shown)

@@ -110,8 +110,11 @@ class Model:
 
     def score(self, X: Any, truth: NDArray[Any], metric: Metric) -> float:
         """How good it is on a table in the form of `Dataset.X`, with classes as it chooses them."""
-        found = self.predict_ready(X)
-        return metric.score(truth, found if self.classes is None else self.decisions.judged(found))
+        return self.score_of(self.predict_ready(X), truth, metric)
+
+    def score_of(self, predictions: Array, truth: NDArray[Any], metric: Metric) -> float:
+        """How good predictions are that `predict_ready` made."""
+        return metric.score(truth, predictions if self.classes is None else self.decisions.judged(predictions))
 
     def predict_proba(self, source: Any) -> Array:
         """Probabilities of the classes, (n, classes), for anything that `read_table` takes."""
