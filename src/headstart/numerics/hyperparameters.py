@@ -110,8 +110,32 @@ def search_hyperparameters(
         How many of all starts, the likeliest first, to search from.
     """
     default = starts[0]
+    if kernel != "linear" and len(default.length_scales) > 1 and prior is not None:
+        varying = np.ptp(inputs, axis=0) > 0.0
+        if 0 < varying.sum() < len(varying):
+            # The data say nothing about the length scales of the other columns, and the default is the prior's mode.
+            found = search_hyperparameters(
+                kernel,
+                np.ascontiguousarray(inputs[:, varying]),
+                targets,
+                fixed_noise,
+                prior,
+                [_of_columns(start, varying) for start in starts if len(start.length_scales) == len(varying)],
+                searches,
+            )
+            lengths = default.length_scales.copy()
+            lengths[varying] = found.length_scales
+            return replace(found, length_scales=lengths)
     parameters = len(default.length_scales)
     box = np.log([LENGTH_SCALE_RANGE] * parameters + [OUTPUT_SCALE_RANGE, NOISE_RANGE])
+
+    def height(vector: Array) -> float:
+        value = float(
+            log_marginal_likelihood(
+                kernel, inputs, targets, vector[:-2], vector[-2], vector[-1], fixed_noise=fixed_noise
+            ).value
+        )
+        return -value if prior is None else -value - prior.log_density(vector)[0]
 
     def loss(vector: Array) -> tuple[float, Array]:
         likelihood = log_marginal_likelihood(
@@ -134,7 +158,7 @@ def search_hyperparameters(
     # Small matrices: a second BLAS thread costs more than it brings, and twenty times more on a busy machine.
     with one_blas_thread():
         vectors = [np.clip(_as_vector(start), box[:, 0], box[:, 1]) for start in (*known, *spread)]
-        vectors.sort(key=lambda vector: loss(vector)[0])
+        vectors.sort(key=height)
         results = [
             minimize(loss, vector, jac=True, method="L-BFGS-B", bounds=box, options=_SEARCH_OPTIONS)
             for vector in vectors[:searches]
@@ -146,6 +170,10 @@ def search_hyperparameters(
             "check inputs and fixed_noise for extreme values"
         )
     return Hyperparameters(np.exp(best.x[:-2]), float(np.exp(best.x[-2])), float(np.exp(best.x[-1])))
+
+
+def _of_columns(hyperparameters: Hyperparameters, columns: NDArray[np.bool_]) -> Hyperparameters:
+    return replace(hyperparameters, length_scales=hyperparameters.length_scales[columns])
 
 
 def _as_vector(hyperparameters: Hyperparameters) -> Array:
