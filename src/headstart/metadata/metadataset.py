@@ -101,7 +101,12 @@ class MetaDataset:
         if not self.pipelines.recorded:
             raise InvalidInput("the pipelines of a meta-dataset must be recorded: give Encoded(..., ids=...)")
         known = Pool(self.pipelines) if len(self.pipelines) else None  # raises for ids that are not unique
-        for name, rows in {"ids": self.ids, "initial": self.initial, "tables": self.tables, **self.metafeatures}.items():
+        for name, rows in {
+            "ids": self.ids,
+            "initial": self.initial,
+            "tables": self.tables,
+            **self.metafeatures,
+        }.items():
             if len(rows) != len(self.tasks):
                 raise InvalidInput(f"{name!r} must have {len(self.tasks)} rows, one for each task, got {len(rows)}")
         if known is not None:
@@ -174,6 +179,14 @@ class MetaDataset:
         part = self.select(train)
         part.validation = self.select(validation) if len(validation) else None
         return part
+
+    def changed(self, **fields: Any) -> MetaDataset:
+        """The same with other values of some arguments, such as more `metafeatures`; shares the matrices."""
+        _, ((pipelines, losses, tasks, metafeatures), others, validation) = self.__reduce__()
+        given = {"pipelines": pipelines, "losses": losses, "tasks": tasks, "metafeatures": metafeatures, **others}
+        changed = MetaDataset(**{**given, **fields})
+        changed.validation = validation
+        return changed
 
     @cached_property
     def everything(self) -> Pool:
