@@ -147,7 +147,7 @@ def _tables(meta: MetaDataset) -> Iterator[tuple[str, pa.Table]]:
     if pipelines.order is not None:
         columns |= {f"order.{s}": pipelines.order[:, s].astype(np.int16) for s in range(pipelines.order.shape[1])}
     for d in range(pipelines.space.width):
-        columns[f"value.{d}"], columns[f"active.{d}"] = pipelines.values[:, d], pipelines.active[:, d]
+        columns[f"value.{d}"], columns[f"active.{d}"] = pipelines.values[:, d], pipelines.active[:, d].astype(np.uint8)
     yield _PIPELINES, pa.table({name: np.ascontiguousarray(column) for name, column in columns.items()})
     for name in _MATRICES:
         matrix: NDArray[Any] | None = getattr(meta, name)
@@ -282,6 +282,12 @@ def _parquet(place: Path, name: str, files: Mapping[str, Any]) -> pq.ParquetFile
     return pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)))
 
 
+def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column as an array. Arrow's own conversion would import pandas first, which takes longer than all the rest."""
+    whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return np.from_dlpack(whole)
+
+
 def _matrix(file: pq.ParquetFile) -> NDArray[Any]:
     """A row for each column of the file. Some columns at a time, for both together would take twice the memory."""
     names = file.schema_arrow.names
@@ -290,7 +296,7 @@ def _matrix(file: pq.ParquetFile) -> NDArray[Any]:
     for start in range(0, len(names), _COLUMNS_AT_ONCE):
         part = file.read(columns=names[start : start + _COLUMNS_AT_ONCE])
         for i, column in enumerate(part.columns):
-            matrix[start + i] = column.to_numpy()
+            matrix[start + i] = _numbers(column)
     return matrix
 
 
@@ -299,10 +305,12 @@ def _pipelines(file: pq.ParquetFile, space: PipelineSpace) -> Encoded:
     n, stages = table.num_rows, len(space.stages)
     values, active = np.empty((n, space.width)), np.empty((n, space.width), dtype=bool)
     for d in range(space.width):
-        values[:, d] = table[f"value.{d}"].to_numpy()
-        active[:, d] = table[f"active.{d}"].to_numpy()
-    choice = np.stack([table[f"choice.{s}"].to_numpy() for s in range(stages)], axis=1).astype(np.int64)
-    order = None
-    if "order.0" in table.column_names:
-        order = np.stack([table[f"order.{s}"].to_numpy() for s in range(stages)], axis=1).astype(np.int64)
-    return Encoded(space, values, active, choice, order, table["id"].to_numpy())
+        values[:, d] = _numbers(table[f"value.{d}"])
+        active[:, d] = _numbers(table[f"active.{d}"])
+    choice = np.empty((n, stages), dtype=np.int64)
+    order = np.empty((n, stages), dtype=np.int64) if space.free_order else None
+    for s in range(stages):
+        choice[:, s] = _numbers(table[f"choice.{s}"])
+        if order is not None:
+            order[:, s] = _numbers(table[f"order.{s}"])
+    return Encoded(space, values, active, choice, order, _numbers(table["id"]).copy())

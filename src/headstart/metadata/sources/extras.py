@@ -1,0 +1,67 @@
+"""What a folder of the user's adds to a meta-dataset: meta-features and raw tables by OpenML id.
+
+================================  =====================================================================================
+``meta/pmf_metafeatures.csv``     a row per dataset, its OpenML id first; becomes ``metafeatures["handcrafted"]``
+``pmf_tables/<id>.csv.gz``        raw tables; become `MetaDataset.tables`
+================================  =====================================================================================
+
+Missing meta-features become the median of the training tasks. A task whose dataset has no row gets these medians
+throughout, and ``about["metafeatures"]`` says for how many tasks that holds; with fewer than half of the tasks known
+none are added.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput
+from headstart.metadata.metadataset import MetaDataset
+
+FEATURES = "meta/pmf_metafeatures.csv"
+TABLES = "pmf_tables"
+_ENOUGH = 0.5
+
+
+def with_extras(meta: MetaDataset, data: Path) -> MetaDataset:
+    """The meta-dataset with what the folder has for its tasks."""
+    if not data.is_dir():
+        raise InvalidInput(f"data must be a folder with {FEATURES} or {TABLES}/, and {data} is none")
+    if "openml" not in meta.about.get("ids", "").lower():
+        return meta
+    about, vectors = dict(meta.about), dict(meta.metafeatures)
+    if (data / FEATURES).is_file():
+        rows = _read(data / FEATURES)
+        known = sum(i in rows for i in meta.ids)
+        if known >= _ENOUGH * len(meta):
+            vectors["handcrafted"] = _filled(meta, rows)
+            about["metafeatures"] = f"handcrafted: known for {known} of {len(meta)} tasks" + (
+                "" if known == len(meta) else "; the others have the medians of the training tasks"
+            )
+    files = [data / TABLES / f"{i}.csv.gz" for i in meta.ids]
+    tables = [file if file.is_file() else before for file, before in zip(files, meta.tables, strict=True)]
+    found = sum(table is not None for table in tables)
+    if found:
+        about["tables"] = f"known for {found} of {len(meta)} tasks"
+    return meta.changed(metafeatures=vectors, tables=tables, about=about)
+
+
+def _read(file: Path) -> dict[str, NDArray[np.float64]]:
+    try:
+        table = np.genfromtxt(file, delimiter=",", skip_header=1, dtype=np.float64, ndmin=2)
+        return {str(int(row[0])): row[1:] for row in table}
+    except ValueError as error:
+        raise InvalidInput(f"{file} must be numbers, with an OpenML id in the first column: {error}") from error
+
+
+def _filled(meta: MetaDataset, rows: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Meta-features (T, k) without gaps."""
+    width = len(next(iter(rows.values())))
+    vectors = np.array([rows.get(i, np.full(width, np.nan)) for i in meta.ids])
+    training = vectors[meta.splits["train"]] if "train" in meta.splits else vectors
+    training = training[np.isfinite(training).any(axis=1)]
+    medians = np.array([np.median(c[np.isfinite(c)]) if np.isfinite(c).any() else 0.0 for c in training.T])
+    filled: NDArray[np.float64] = np.where(np.isfinite(vectors), vectors, medians)
+    return filled
