@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_USE, _KNOW = "Fit and use a model", "Look around"
+_USE, _COMPARE, _KNOW = "Fit and use a model", "Compare methods", "Look around"
 
 
 class Task(StrEnum):
@@ -382,6 +382,68 @@ def inspect(
     from headstart.cli.reports import inspect as run
 
     run(table, target, None if task is None else task.value, drop or [], kind or [])
+
+
+@app.command(rich_help_panel=_COMPARE)
+def replay(
+    meta: Annotated[str, typer.Argument(metavar="META", help="Name of a meta-dataset, or the directory of one.")],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="M",
+            help="An optimizer or a surrogate: gp, or with settings, 'gp(kernel=linear)'; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[str, typer.Option(help="Tasks to replay: test, or validation to choose settings on.")] = "test",
+    split_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON lists train, validation, test of task positions instead."),
+    ] = None,
+    evaluations: Annotated[int, typer.Option(min=1, metavar="N", help="Steps of a run, initial ones included.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, metavar="K", help="Runs of each method on each task.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at a time; results do not depend on it.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Keep results as JSON; methods in it are not run again."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw mean rank and mean regret, as .svg, .png or .pdf.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Compare methods on recorded results: what would each have found, after how many evaluations?
+
+    Methods that learn from other tasks do so on the training tasks only. A
+    replay that is stopped goes on where it was when it is started again.
+
+    \b
+    Example:
+      headstart replay pmf --method random --method gp --jobs 2 --out pmf.json
+    """
+    from headstart.cli.replay import run
+
+    run(meta, method or [], split, split_file, evaluations, seeds, jobs, out, plot, data, json)
+
+
+@app.command(rich_help_panel=_COMPARE)
+def results(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Its 'data' holds the JSON files of replays.")],
+) -> None:
+    """Write the pages about replays and experiments from their saved results.
+
+    \b
+    Example:
+      headstart results docs/results
+    """
+    from headstart.cli.replay import write_pages
+
+    write_pages(folder)
 
 
 @app.command(rich_help_panel=_KNOW)

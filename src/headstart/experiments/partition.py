@@ -14,6 +14,9 @@ from headstart.errors import InvalidInput
 from headstart.experiments.replay import N_INITIAL
 from headstart.metadata.metadataset import SPLITS, MetaDataset
 
+_PORTFOLIO = 200
+"""Long enough that five of it have a value on nearly every task."""
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -96,7 +99,7 @@ class Partition:
         if missing:
             from headstart.optimizers.portfolio import greedy_portfolio
 
-            portfolio = np.asarray(greedy_portfolio(meta.select(self.train), 4 * N_INITIAL))
+            portfolio = np.asarray(greedy_portfolio(meta.select(self.train), _PORTFOLIO, fill=True))
             columns = meta.everything.rows(portfolio)
             for task in missing:
                 known = np.isfinite(meta.loss_row(task)[columns])

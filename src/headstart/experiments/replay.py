@@ -175,6 +175,8 @@ def run_task(
             run.tell(Trial(proposal, outcome, 0.0, 0.0))
             chosen.append(int(proposal.pipeline.id or 0))
             found = min(found, outcome.loss) if outcome.loss is not None else found
+            if found <= optimum:
+                break
         regrets[step] = found - optimum
         if found <= optimum:
             break

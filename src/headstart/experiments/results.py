@@ -161,6 +161,15 @@ class Results:
             raise InvalidInput(f"{path} must hold the results of a replay as JSON: {error}") from error
 
 
+def order_by_regret(results: Results, evaluation: int) -> list[str]:
+    """Methods from the lowest mean regret after so many evaluations on; those that could not run on all tasks last."""
+
+    def place(method: str) -> tuple[bool, float, str]:
+        return not results.complete(method), results.methods[method]["regret_mean"][evaluation - 1], method
+
+    return sorted(results.methods, key=place)
+
+
 def _rounded(values: Array, digits: int = _DIGITS) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in values]
 

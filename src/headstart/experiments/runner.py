@@ -138,7 +138,10 @@ def _run_method(
         progress.learning(method.text)
         started = time.perf_counter()
         optimizer = template.meta_fit(partition.learning(meta))
-        facts = {"meta_seconds": round(time.perf_counter() - started, 2), "learned": getattr(optimizer, "meta_key", None)}
+        facts = {
+            "meta_seconds": round(time.perf_counter() - started, 2),
+            "learned": getattr(optimizer, "meta_key", None),
+        }
         log.write(facts)
         progress.running(method.text, len(found), len(cells))
         for cell, run in _runs(optimizer, meta, left, method, results.evaluations, designs, jobs):
@@ -180,9 +183,7 @@ def _runs(
         path = Path(folder) / "work.joblib"
         joblib.dump((optimizer, meta), path)
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        calls = (
-            joblib.delayed(_one_of)(str(path), cell, method, evaluations, designs[cell.task]) for cell in cells
-        )
+        calls = (joblib.delayed(_one_of)(str(path), cell, method, evaluations, designs[cell.task]) for cell in cells)
         yield from parallel(calls)
 
 
@@ -308,5 +309,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-

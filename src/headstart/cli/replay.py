@@ -1,0 +1,156 @@
+"""``headstart replay`` and ``headstart results``."""
+
+from __future__ import annotations
+
+import json as _json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from headstart.cli.messages import say, saying_with
+from headstart.errors import InvalidInput
+from headstart.experiments.results import Results
+
+_SHOWN = (10, 25, 50, 100, 200)
+
+
+def run(
+    meta_name: str,
+    methods: Sequence[str],
+    split: str,
+    split_file: Path | None,
+    evaluations: int,
+    seeds: int,
+    jobs: int,
+    out: Path | None,
+    plot: Path | None,
+    data: Path | None,
+    as_json: bool,
+) -> None:
+    """Replay methods on a meta-dataset, show and save what was found."""
+    from headstart.experiments.partition import Partition
+    from headstart.experiments.runner import replay
+    from headstart.metadata.sources import load
+
+    if not methods:
+        raise InvalidInput("name at least one method: --method gp; 'headstart methods' lists them")
+    if plot is not None:
+        from headstart.report.curves import check_matplotlib
+
+        check_matplotlib()
+    meta = load(meta_name, data)
+    partition = Partition.of(meta, split) if split_file is None else Partition.read(split_file, meta)
+    with _progress() as progress:
+        results = replay(
+            meta, methods, partition, evaluations=evaluations, seeds=seeds, jobs=jobs, out=out, progress=progress
+        )
+    if plot is not None:
+        from headstart.report.curves import plot_results
+
+        plot_results(results, plot)
+    if as_json:
+        content = {name: entry for name, entry in vars(results).items() if name != "methods"}
+        entries = {m: {k: v for k, v in e.items() if k != "curves"} for m, e in results.methods.items()}
+        typer.echo(_json.dumps({**content, "methods": entries}))
+        return
+    show(results, Console())
+    for path in (out, plot):
+        if path is not None:
+            typer.echo(f"written: {path}")
+
+
+def write_pages(folder: Path) -> None:
+    """Write the pages of results from the files in ``folder/data``."""
+    from headstart.experiments.pages import write_pages as write
+
+    for path in write(folder):
+        typer.echo(f"written: {path}")
+
+
+def show(results: Results, console: Console) -> None:
+    """Mean regrets with intervals, ranks, and a paired test against the best method."""
+    from headstart.experiments.results import order_by_regret
+
+    shown = [e for e in _SHOWN if e <= results.evaluations] or [results.evaluations]
+    last = shown[-1]
+    ordered = order_by_regret(results, last)
+    best = next((m for m in ordered if m in results.ranked()), ordered[0])
+    table = Table(
+        title=f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks ± 95 % after evaluations",
+        caption=f"p: Wilcoxon signed-rank test against {best} after {last} evaluations",
+    )
+    table.add_column("method", no_wrap=True)
+    for evaluation in shown:
+        table.add_column(str(evaluation), justify="right", no_wrap=True)
+    for column in (f"rank at {last}", "p", "ms"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for method in ordered:
+        entry = results.methods[method]
+        cells = [f"{entry['regret_mean'][e - 1]:.4f} ± {entry['regret_ci'][e - 1]:.4f}" for e in shown]
+        rank = "" if entry["rank_mean"] is None else f"{entry['rank_mean'][last - 1]:.2f}"
+        p = "" if method == best else f"{results.versus(method, best, last)['p']:.2g}"
+        name = method if results.complete(method) else f"{method} ({entry['n_tasks']} tasks)"
+        table.add_row(name, *cells, rank, p, f"{1000 * entry['seconds_per_suggestion']:.1f}")
+    console.print(table)
+
+
+class _Lines:
+    """Progress as lines, for when nobody looks at a terminal."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def learning(self, method: str) -> None:
+        say(f"{method}: learning")
+
+    def running(self, method: str, done: int, total: int) -> None:
+        if done == total or time.monotonic() - self._last > 30:
+            self._last = time.monotonic()
+            say(f"{method}: {done} of {total} runs")
+
+    def finished(self, method: str, results: Results, reused: bool) -> None:
+        entry = results.methods[method]
+        last = results.evaluations
+        source = "known already" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
+        say(f"{method}: mean regret {entry['regret_mean'][-1]:.4f} after {last} evaluations; {source}")
+
+
+class _Bars(_Lines):
+    """Progress as a bar for the method at hand."""
+
+    def __init__(self, bars: Progress) -> None:
+        super().__init__()
+        self._bars = bars
+        self._task: Any = None
+
+    def learning(self, method: str) -> None:
+        self._task = self._bars.add_task(f"{method}: learning", total=None)
+
+    def running(self, method: str, done: int, total: int) -> None:
+        if self._task is None:
+            self._task = self._bars.add_task(method, total=total)
+        self._bars.update(self._task, description=method, completed=done, total=total)
+
+    def finished(self, method: str, results: Results, reused: bool) -> None:
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+            self._task = None
+        super().finished(method, results, reused)
+
+
+@contextmanager
+def _progress() -> Iterator[_Lines]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bars, saying_with(lambda line: bars.print(line)):
+        yield _Bars(bars)

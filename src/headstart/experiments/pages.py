@@ -1,0 +1,141 @@
+"""Pages of results, written from the JSON files that replays and experiments leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from headstart.errors import InvalidInput
+from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
+from headstart.experiments.results import Results, order_by_regret
+
+_INTRODUCTION = """\
+Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
+Regret is the lowest error found so far minus the lowest recorded for the task. Every method begins with the same five
+pipelines; candidates are the pipelines observed on the task; methods that learn from other tasks do so on the training
+tasks only, and settings were chosen on validation tasks. ± is the half width of a 95 % interval over tasks. p: Wilcoxon
+signed-rank test against the method with the lowest mean regret after 100 evaluations, differences paired by task.
+`random2x` and `random4x` try two and four pipelines at each step and are not ranked.
+"""
+TITLES = {"pmf": "PMF", "tensor_oboe": "Tensor-OBOE", "zap": "ZAP"}
+
+
+def write_pages(folder: Path) -> list[Path]:
+    """Write every page whose data is there; returns what was written.
+
+    Parameters
+    ----------
+    folder
+        Pages and plots go here; ``data`` inside it holds the JSON files.
+    """
+    if not (folder / "data").is_dir():
+        raise InvalidInput(f"{folder / 'data'} must be a directory with the JSON files of replays; there is none")
+    pages: dict[str, Callable[[Path], Iterator[str] | None]] = {"replay.md": replay_page}
+    written = []
+    for name, page in pages.items():
+        lines = page(folder)
+        if lines is not None:
+            path = folder / name
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            written.append(path)
+    if not written:
+        raise InvalidInput(f"{folder / 'data'} must hold results such as replay_pmf.json; there are none")
+    return written
+
+
+def replay_page(folder: Path) -> Iterator[str] | None:
+    """All methods on all meta-datasets, and how they compare with figures of others."""
+    found = [path for name in TITLES if (path := folder / "data" / f"replay_{name}.json").exists()]
+    return _replay_lines(folder, [Results.load(path) for path in found]) if found else None
+
+
+def _replay_lines(folder: Path, all_results: list[Results]) -> Iterator[str]:
+    yield "# Methods on recorded results\n"
+    yield _INTRODUCTION
+    for results in all_results:
+        yield from _meta_lines(folder, results)
+    note = folder / "data" / "replay_notes.md"
+    if note.exists():
+        yield note.read_text(encoding="utf-8").rstrip()
+
+
+def _meta_lines(folder: Path, results: Results) -> Iterator[str]:
+    from headstart.report.curves import plot_results
+
+    title = TITLES.get(results.meta, results.meta)
+    picture = f"replay_{results.meta}.svg"
+    plot_results(results, folder / picture)
+    yield f"## {title}\n"
+    yield f"{len(results.tasks)} test tasks, {results.evaluations} evaluations, runs for each task: {results.seeds}.\n"
+    yield f"![Mean rank and mean regret on {title}]({picture})\n"
+    yield from table(results)
+    yield ""
+    yield from partial_lines(results)
+    yield from comparison(results)
+
+
+def table(results: Results, reference: str | None = None) -> Iterator[str]:
+    """Mean regrets of all methods as a table in Markdown."""
+    shown = [e for e in EVALUATIONS if e <= results.evaluations] or [results.evaluations]
+    last = shown[-1]
+    ordered = [name for name in order_by_regret(results, last) if results.complete(name)]
+    ranked = set(results.ranked())
+    best = reference or next(name for name in ordered if name in ranked)
+    yield "| method | " + " | ".join(f"{e}" for e in shown) + f" | rank at {last} | − {best} | p | ms |"
+    yield "|---|" + "---|" * (len(shown) + 4)
+    for name in ordered:
+        entry = results.methods[name]
+        cells = [f"{entry['regret_mean'][e - 1]:.4f} ± {entry['regret_ci'][e - 1]:.4f}" for e in shown]
+        rank = f"{entry['rank_mean'][last - 1]:.2f}" if entry["rank_mean"] is not None else "–"
+        paired = ("", "")
+        if name != best:
+            versus = results.versus(name, best, last)
+            paired = (f"{versus['difference']:+.4f} ± {versus['ci']:.4f}", f"{versus['p']:.2g}")
+        text = f"**`{name}`**" if name == best else f"`{name}`"
+        yield (
+            f"| {text} | {' | '.join(cells)} | {rank} | {' | '.join(paired)} | "
+            f"{1000 * entry['seconds_per_suggestion']:.0f} |"
+        )
+
+
+def partial_lines(results: Results) -> Iterator[str]:
+    """What is said of methods that could not be run on all tasks."""
+    for name in order_by_regret(results, results.evaluations):
+        entry = results.methods[name]
+        if results.complete(name):
+            continue
+        if not entry["n_tasks"]:
+            yield f"`{name}` could not be run: {entry.get('left_out', '')}.\n"
+            continue
+        shown = [e for e in EVALUATIONS if e <= results.evaluations]
+        figures = ", ".join(f"{entry['regret_mean'][e - 1]:.4f}" for e in shown)
+        same = [n for n in ("gp", "random") if n in results.methods and results.complete(n)]
+        there = [f"{n} {results.versus(name, n, shown[-1])['difference']:+.4f}" for n in same]
+        yield (
+            f"`{name}` was run on {entry['n_tasks']} of {len(results.tasks)} tasks ({entry.get('left_out', '')}): "
+            f"{figures} after {', '.join(map(str, shown))} evaluations; difference there to {', '.join(there)}.\n"
+        )
+
+
+def comparison(results: Results) -> Iterator[str]:
+    """Ours beside figures of others, with how many half widths of our interval they differ by."""
+    others = INDEPENDENT.get(results.meta, {})
+    both = [name for name in others if name in results.methods and results.complete(name)]
+    if not both or results.evaluations < EVALUATIONS[-1]:
+        return
+    yield "Beside figures measured with independent code (same protocol and tasks):\n"
+    yield "| method | ours | independent | largest difference, in half widths of our interval |"
+    yield "|---|---|---|---|"
+    for name in both:
+        entry = results.methods[name]
+        ours = [entry["regret_mean"][e - 1] for e in EVALUATIONS]
+        widths = [entry["regret_ci"][e - 1] for e in EVALUATIONS]
+        apart = max(((o - i) / w for o, i, w in zip(ours, others[name], widths, strict=True)), key=abs)
+        yield f"| `{name}` | {_figures(ours)} | {_figures(others[name])} | {apart:+.2f} |"
+    for name, figures in RELEASED.get(results.meta, {}).items():
+        yield f"| {name} | | {_figures(figures)} | |"
+    yield ""
+
+
+def _figures(values: list[float] | tuple[float, ...]) -> str:
+    return " / ".join(f"{value:.4f}" for value in values)

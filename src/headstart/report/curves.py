@@ -1,0 +1,143 @@
+"""Mean rank and mean regret over evaluations, as the papers plot them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput, MissingDependency
+from headstart.experiments.results import order_by_regret
+
+if TYPE_CHECKING:
+    from headstart.experiments.results import Results
+
+Array = NDArray[np.float64]
+_FORMATS = (".svg", ".png", ".pdf")
+_GREY = "#9a9a9a"
+_LEAST_GAP = 0.045
+"""Between labels, as a share of the height."""
+
+
+def check_matplotlib() -> None:
+    """Raise `MissingDependency` where plots cannot be drawn."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency("plots need matplotlib: pip install 'headstart[report]'") from error
+
+
+def plot_results(results: Results, path: Path, methods: Sequence[str] | None = None) -> None:
+    """Draw two panels, mean rank (ranked methods) and mean regret, into an .svg, .png or .pdf file.
+
+    Parameters
+    ----------
+    results
+        Of a replay.
+    path
+        Where to.
+    methods
+        Those drawn in colour and labelled, in this order; the others are grey. All when omitted.
+    """
+    check_matplotlib()
+    if path.suffix not in _FORMATS:
+        raise InvalidInput(f"a plot is written as {', '.join(_FORMATS)}, got {path.name!r}")
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style: Any = {"font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "headstart"}
+    with rc_context(style):
+        figure = Figure(figsize=(11, 4.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        ordered = order_by_regret(results, results.evaluations)
+        shown = list(ordered if methods is None else methods)
+        colours = dict(zip(shown, _colours(len(shown)), strict=True))
+        ranked = [name for name in ordered if results.methods[name]["rank_mean"] is not None]
+        _panel(left, results, ranked, "rank", colours)
+        complete = [name for name in ordered if results.complete(name)]
+        _panel(right, results, complete, "regret", colours)
+        left.set_ylabel("mean rank")
+        right.set_ylabel("mean regret")
+        right.set_yscale("log")
+        _label(left, [n for n in ranked if n in colours], results, "rank", colours)
+        _label(right, [n for n in complete if n in colours], results, "regret", colours)
+        figure.suptitle(f"{results.meta}, {results.split}: {len(results.tasks)} tasks, {results.seeds} run(s) for each")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # No date, so that the same results give the same file.
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, dpi=150, metadata=metadata)
+
+
+def _panel(axes: Any, results: Results, names: Sequence[str], what: str, colours: dict[str, Any]) -> None:
+    steps = np.arange(1, results.evaluations + 1)
+    for name in names:
+        entry = results.methods[name]
+        mean = np.array([np.nan if v is None else v for v in entry[f"{what}_mean"]], dtype=float)
+        width = np.array([np.nan if v is None else v for v in entry[f"{what}_ci"]], dtype=float)
+        colour = colours.get(name, _GREY)
+        axes.plot(
+            steps, mean, color=colour, linewidth=1.4 if name in colours else 0.6, zorder=2 if name in colours else 1
+        )
+        if name in colours and len(colours) <= 8:
+            axes.fill_between(steps, mean - width, mean + width, color=colour, alpha=0.12, linewidth=0)
+    axes.set_xlabel("evaluations")
+    axes.set_xlim(1, results.evaluations)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e6e6e6", linewidth=0.5)
+
+
+def _label(axes: Any, names: Sequence[str], results: Results, what: str, colours: dict[str, Any]) -> None:
+    """Names at the ends of the lines, moved apart where they would overlap."""
+    ends = {n: results.methods[n][f"{what}_mean"][-1] for n in names}
+    ends = {n: y for n, y in ends.items() if y is not None and np.isfinite(y)}
+    if not ends:
+        return
+    positive = [y for y in ends.values() if y > 0]
+    low = min(positive) if positive else 1e-6
+    to_axes = axes.transData + axes.transAxes.inverted()
+    axes.figure.canvas.draw()
+    wanted = {n: float(to_axes.transform((1, max(y, low)))[1]) for n, y in ends.items()}
+    ordered = sorted(wanted, key=lambda n: wanted[n])
+    gap = min(_LEAST_GAP, 1.0 / max(1, len(ordered)))
+    places = spread(np.array([wanted[n] for n in ordered]), gap)
+    for name, place in zip(ordered, places, strict=True):
+        axes.annotate(
+            name,
+            xy=(1.0, wanted[name]),
+            xytext=(1.03, place),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            color=colours[name],
+            fontsize=7,
+            arrowprops={"arrowstyle": "-", "color": colours[name], "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0},
+        )
+
+
+def spread(wanted: Array, gap: float) -> Array:
+    """Ascending places near the wanted ones, ascending too, at least `gap` apart.
+
+    >>> spread(np.array([0.1, 0.1, 0.9]), 0.1).round(2).tolist()
+    [0.05, 0.15, 0.9]
+    """
+    blocks: list[list[float]] = []  # mean place, number of labels
+    for place in wanted:
+        blocks.append([float(place), 1])
+        while len(blocks) > 1:
+            (low, n), (high, m) = blocks[-2], blocks[-1]
+            if high - low >= gap * (n + m) / 2 - 1e-12:
+                break
+            blocks[-2:] = [[(low * n + high * m) / (n + m), n + m]]
+    places = [centre + gap * (i - (n - 1) / 2) for centre, n in blocks for i in range(int(n))]
+    return np.array(places)
+
+
+def _colours(n: int) -> list[Any]:
+    from matplotlib import colormaps
+
+    if n <= 10:
+        return list(colormaps["tab10"].colors[:n])  # type: ignore[attr-defined]
+    return [colormaps["turbo"](0.05 + 0.9 * i / (n - 1)) for i in range(n)]

@@ -1,0 +1,181 @@
+"""Many methods on many tasks: files, resuming, jobs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from headstart.errors import InvalidInput
+from headstart.experiments.partition import Partition
+from headstart.experiments.results import Results, mean_ranks, wilcoxon
+from headstart.experiments.runner import replay
+from headstart.metadata import MetaDataset
+from headstart.optimizers.random import RandomSearch
+from headstart.testing.examples import small_meta
+
+
+@pytest.fixture
+def meta():
+    small = small_meta(n_tasks=8)
+    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
+    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
+    return MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="small")
+
+
+@pytest.fixture
+def partition(meta):
+    return Partition.of(meta, "test")
+
+
+METHODS = ["random", "random2x", "linear_factors(rank=2)"]
+
+
+class TestReplay:
+    def test_what_is_saved(self, meta, partition, tmp_path):
+        out = tmp_path / "small.json"
+        results = replay(meta, METHODS, partition, evaluations=12, seeds=2, out=out)
+        content = json.loads(out.read_text())
+        assert content["meta"], content["split"] == ("small", "test")
+        assert (content["evaluations"], content["seeds"], content["tasks"]) == (12, 2, [5, 6, 7])
+        for entry in content["methods"].values():
+            assert np.shape(entry["curves"]) == (3, 12)
+            np.testing.assert_allclose(entry["regret_mean"], np.mean(entry["curves"], axis=0), rtol=1e-5)
+            assert {"regret_ci", "seconds_per_suggestion", "settings", "versions"} <= entry.keys()
+        assert content["methods"]["random2x"]["rank_mean"] is None
+        assert Results.load(out) == results
+        assert [p.name for p in tmp_path.iterdir()] == ["small.json"]
+
+    def test_results_do_not_depend_on_jobs(self, meta, partition):
+        one, two = (replay(meta, METHODS, partition, evaluations=10, seeds=2, jobs=jobs) for jobs in (1, 2))
+        for method in METHODS:
+            np.testing.assert_array_equal(one.curves(method), two.curves(method))
+
+    def test_learns_from_the_training_tasks_only(self, meta, partition, monkeypatch):
+        seen = []
+        monkeypatch.setattr(RandomSearch, "meta_fit", lambda self, given: seen.append(given) or self)
+        replay(meta, ["random"], partition, evaluations=4)
+        assert seen[0].tasks == meta.tasks[:4]
+        assert seen[0].validation.tasks == meta.tasks[4:5]
+
+    def test_a_method_that_is_there_is_used_again(self, meta, partition, tmp_path, monkeypatch):
+        out = tmp_path / "r.json"
+        first = replay(meta, ["random"], partition, evaluations=8, out=out)
+        monkeypatch.setattr(RandomSearch, "suggest", None)
+        again = replay(meta, ["random", "linear_factors(rank=2)"], partition, evaluations=8, out=out)
+        assert again.methods["random"]["curves"] == first.methods["random"]["curves"]
+        assert again.methods["random"]["rank_mean"] != first.methods["random"]["rank_mean"]
+
+    def test_other_settings_are_run_anew(self, meta, partition, tmp_path, monkeypatch):
+        out = tmp_path / "r.json"
+        replay(meta, ["random"], partition, evaluations=8, out=out)
+        content = json.loads(out.read_text())
+        content["methods"]["random"]["settings"] = {"name": "RandomSearch", "older": True}
+        out.write_text(json.dumps(content))
+        results = replay(meta, ["random"], partition, evaluations=8, out=out)
+        assert results.methods["random"]["settings"] == {"name": "RandomSearch"}
+
+    @pytest.mark.parametrize("torn", [False, True])
+    def test_goes_on_where_it_was_stopped(self, meta, partition, tmp_path, monkeypatch, torn):
+        out = tmp_path / "r.json"
+        whole = replay(meta, ["random"], partition, evaluations=10)
+        ask, calls = RandomSearch.suggest, []
+
+        def stopping(self, number, rng):
+            calls.append(number)
+            if len(calls) > 10:
+                raise KeyboardInterrupt
+            return ask(self, number, rng)
+
+        monkeypatch.setattr(RandomSearch, "suggest", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            replay(meta, ["random"], partition, evaluations=10, out=out)
+        (kept,) = tmp_path.glob("*.partial")
+        if torn:
+            kept.write_text(kept.read_text() + '{"task": 6, "see')
+        calls.clear()
+        monkeypatch.setattr(RandomSearch, "suggest", lambda *a: calls.append(a) or ask(*a))
+        resumed = replay(meta, ["random"], partition, evaluations=10, out=out)
+        assert resumed.methods["random"]["curves"] == whole.methods["random"]["curves"]
+        assert len(calls) == 2 * 7
+        assert not list(tmp_path.glob("*.partial"))
+
+    def test_a_file_of_another_replay_is_refused(self, meta, partition, tmp_path):
+        out = tmp_path / "r.json"
+        replay(meta, ["random"], partition, evaluations=6, out=out)
+        with pytest.raises(InvalidInput, match="another evaluations"):
+            replay(meta, ["random"], partition, evaluations=7, out=out)
+
+    def test_a_file_that_holds_no_results_is_refused(self, meta, partition, tmp_path):
+        (tmp_path / "r.json").write_text("[1]")
+        with pytest.raises(InvalidInput, match="must hold the results of a replay"):
+            replay(meta, ["random"], partition, out=tmp_path / "r.json")
+
+
+class TestPartition:
+    def test_validation_tasks_are_not_learned_from_when_they_are_replayed(self, meta):
+        partition = Partition.of(meta, "validation")
+        assert partition.test == (4,)
+        assert partition.validation == ()
+
+    def test_from_a_file_with_initial_pipelines_of_the_training_tasks(self, meta, tmp_path):
+        path = tmp_path / "other.json"
+        path.write_text(json.dumps({"train": [5, 6], "validation": [], "test": [0, 1]}))
+        partition = Partition.read(path, meta)
+        designs = partition.initial_designs(meta)
+        assert partition.name == "other"
+        assert {task: len(ids) for task, ids in designs.items()} == {0: 5, 1: 5}
+        for task, ids in designs.items():
+            assert np.isfinite(meta.loss_row(task)[meta.everything.rows(ids)]).all()
+        assert designs[0] != tuple(meta.initial[0])
+        assert len(replay(meta, ["random"], partition, evaluations=6).methods["random"]["curves"]) == 2
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("nonsense", "JSON file"),
+            ("[]", "object with lists"),
+            ('{"train": [1], "test": [1]}', "stands there more than once"),
+            ('{"train": [1], "test": [99]}', "from 0 to 7"),
+            ('{"train": [1], "test": ["a"]}', "list of task positions"),
+            ('{"train": [1], "test": []}', "must not be empty"),
+            ('{"train": [1], "test": [2], "tets": [3]}', "'tets' too"),
+        ],
+    )
+    def test_bad_files(self, meta, tmp_path, content, message):
+        path = tmp_path / "split.json"
+        path.write_text(content)
+        with pytest.raises(InvalidInput, match=message):
+            Partition.read(path, meta)
+
+    def test_a_split_that_is_not_there(self):
+        with pytest.raises(InvalidInput, match="has no split 'train'"):
+            Partition.of(small_meta(), "test")
+
+
+class TestStatistics:
+    def test_ranks_share_ties(self):
+        one, two, three = (np.array([[v]]) for v in (0.1, 0.1, 0.5))
+        assert mean_ranks([one, two, three]).ravel().tolist() == [1.5, 1.5, 3.0]
+
+    def test_interval_and_paired_test(self):
+        rng = np.random.default_rng(0)
+        results = Results("m", "test", 1, 1, list(range(40)), [""] * 40)
+        base = rng.random(40)
+        results.add("random", [np.array([v + 0.1 + 0.01 * rng.random()]) for v in base])
+        results.add("gp", [np.array([v]) for v in base])
+        versus = results.versus("gp", "random", 1)
+        assert versus["difference"] == pytest.approx(-0.105, abs=0.003)
+        assert versus["ci"] < 0.002
+        assert versus["p"] < 1e-6
+        assert (versus["wins"], versus["losses"]) == (40, 0)
+        assert results.methods["gp"]["rank_mean"] == [1.0]
+        expected = 1.959964 * results.curves("gp").std(ddof=1) / np.sqrt(40)
+        assert results.methods["gp"]["regret_ci"][0] == pytest.approx(expected, rel=1e-5)
+        assert wilcoxon(base, base) == 1.0
+
+    def test_a_method_that_ran_on_some_tasks_is_not_ranked(self):
+        results = Results("m", "test", 2, 1, [0, 1], ["a", "b"])
+        results.add("gp", [np.array([0.5, 0.25]), None])
+        assert results.ranked() == []
+        assert results.methods["gp"]["regret_mean"] == [0.5, 0.25]
+        assert results.methods["gp"]["n_tasks"] == 1
