@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headstart.cli import complete
+from headstart.cli import complete, meta
 
 app = typer.Typer(
     name="headstart",
@@ -444,6 +444,9 @@ def results(
     from headstart.cli.replay import write_pages
 
     write_pages(folder)
+
+
+app.add_typer(meta.app, name="meta", rich_help_panel=_COMPARE)
 
 
 @app.command(rich_help_panel=_KNOW)

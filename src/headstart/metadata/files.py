@@ -67,7 +67,7 @@ def save_meta(meta: MetaDataset, path: str | os.PathLike[str]) -> Path:
         It cannot be written, as on a full disk. Nothing is left behind then, and what was there before is unharmed.
     """
     target = Path(path).expanduser().absolute()
-    _check_target(target)
+    check_target(target)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,9 @@ def save_meta(meta: MetaDataset, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _check_target(target: Path) -> None:
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raise `InvalidInput` unless a meta-dataset may be written to that place."""
+    target = Path(path).expanduser().absolute()
     if target.is_dir():
         if any(target.iterdir()) and not is_meta(target):
             raise InvalidInput(f"{target} holds something else, so it was left alone; give a new or empty directory")

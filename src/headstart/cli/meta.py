@@ -1,0 +1,228 @@
+"""``headstart meta``: meta-datasets to fetch, to look at and to make."""
+
+from __future__ import annotations
+
+import json as _json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+app = typer.Typer(
+    help="Fetch, show and make meta-datasets: results of many pipelines on many tables.", no_args_is_help=True
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _sources() -> list[str]:
+    from headstart.metadata.sources import SOURCES
+
+    return list(SOURCES)
+
+
+@app.command()
+def fetch(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="'headstart meta list' shows them.", autocompletion=_sources),
+    ],
+    again: Annotated[bool, typer.Option("--again", help="Fetch what is there already, too.")] = False,
+) -> None:
+    """Download published meta-datasets and keep them in the cache.
+
+    They come from PyPI, with pip. What is downloaded is checked and read,
+    never installed or run.
+
+    \b
+    Example:
+      headstart meta fetch pmf tensor_oboe zap
+    """
+    from headstart.metadata import sources
+
+    for name in names:
+        sources.source(name)  # a wrong one is named before anything is downloaded
+    for name in names:
+        if sources.is_fetched(name) and not again:
+            typer.echo(f"{name} is in {sources.place(name)} already; --again fetches it anew")
+            continue
+        with _progress(name) as progress:
+            place = sources.fetch(name, progress)
+        typer.echo(f"{name}: {_megabytes(place)} in {place}; licence {sources.SOURCES[name].licence}")
+
+
+@app.command("list")
+def list_(json: AsJson = False) -> None:
+    """List the meta-datasets that can be fetched, and which of them are here."""
+    from headstart.metadata import sources
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": source.name,
+            "title": source.title,
+            "licence": source.licence,
+            "download": sum(wheel.size for wheel in source.wheels),
+            "place": str(sources.place(source.name)) if sources.is_fetched(source.name) else None,
+            "size": _size(sources.place(source.name)) if sources.is_fetched(source.name) else None,
+        }
+        for source in sources.SOURCES.values()
+    ]
+    if json:
+        typer.echo(_json.dumps(rows, indent=2))
+        return
+    table = _table("name", "what", "licence", "here")
+    for row in rows:
+        here = "-" if row["size"] is None else f"{row['size'] / 1e6:.0f} MB"
+        table.add_row(row["name"], row["title"], row["licence"], here)
+    _show(table, f"Meta-datasets, in {sources.cache_directory() / 'meta'}")
+
+
+@app.command()
+def info(
+    meta: Annotated[
+        str,
+        typer.Argument(metavar="NAME|DIR", help="One that was fetched, or a directory.", autocompletion=_sources),
+    ],
+    json: AsJson = False,
+) -> None:
+    """Show what is in a meta-dataset.
+
+    \b
+    Example:
+      headstart meta info pmf
+    """
+    from headstart.metadata.files import read_header
+    from headstart.metadata.sources import located
+    from headstart.space.space import PipelineSpace
+
+    place = located(meta)
+    header = read_header(place)
+    space = PipelineSpace.from_dict(header["space"])
+    found: dict[str, Any] = {
+        "name": header["name"],
+        "place": str(place),
+        "size": _size(place),
+        "tasks": len(header["tasks"]),
+        "pipelines": header["pipelines"],
+        "missing": header["missing"],
+        "seconds": "seconds.parquet" in header["files"],
+        "statuses": "statuses.parquet" in header["files"],
+        "splits": {split: len(positions) for split, positions in header["splits"].items()},
+        "initial": sum(bool(begin) for begin in header["initial"]),
+        "metafeatures": header["metafeatures"],
+        "space": {"name": space.name, "key": space.key, "stages": [s.name for s in space.stages], "width": space.width},
+        "about": header["about"],
+    }
+    if json:
+        typer.echo(_json.dumps(found, indent=2))
+        return
+    splits = ", ".join(f"{split} {n}" for split, n in found["splits"].items()) or "none"
+    lines = {
+        "tasks": f"{found['tasks']:,} ({splits}; {found['initial']:,} with an initial design)",
+        "pipelines": f"{found['pipelines']:,}; {found['missing']:.1%} of the losses are missing",
+        "recorded": ", ".join(["losses", *(k for k in ("seconds", "statuses") if found[k]), *found["metafeatures"]]),
+        "space": f"{space.name}: {', '.join(f'{s.name} ({len(s.algorithms)})' for s in space.stages)}; "
+        f"{space.width} columns",
+        "cache": f"{found['size'] / 1e6:.0f} MB in {place}",
+    }
+    table = _table("", "")
+    table.show_header = False
+    about = {k: v for k, v in found["about"].items() if k not in ("title", "revision")}
+    for label, text in {**lines, **{k if k not in lines else f"{k}, more": v for k, v in about.items()}}.items():
+        table.add_row(label, text)
+    _show(table, found["about"].get("title", found["name"]))
+
+
+@app.command("from-store")
+def from_store(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="Directory or database URL of a store.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to write it.")],
+    space: Annotated[
+        str | None,
+        typer.Option(metavar="SPACE", help="Name or key of a space, if the store has several.", show_default=False),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take only tasks of this metric.", show_default=False)
+    ] = None,
+) -> None:
+    """Make a meta-dataset of all that a store holds about one search space.
+
+    \b
+    Example:
+      headstart meta from-store runs --out runs.meta
+    """
+    from headstart.errors import InvalidInput
+    from headstart.metadata.files import check_target, save_meta
+    from headstart.metadata.from_store import meta_from_store
+    from headstart.store import Store
+
+    if "://" not in store and not Path(store).exists():
+        raise InvalidInput(f"there is no store at {store}; check the place")
+    check_target(out)
+    with Store.open(store, create=False) as opened:
+        meta = meta_from_store(opened, space, metric=metric, name=out.stem)
+    place = save_meta(meta, out)
+    typer.echo(f"{meta!r}; {_megabytes(place)} in {place}")
+
+
+def _size(place: Path) -> int:
+    return sum(file.stat().st_size for file in place.iterdir() if file.is_file())
+
+
+def _megabytes(place: Path) -> str:
+    return f"{_size(place) / 1e6:.1f} MB"
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _show(table: Table, title: str) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    console.print(title, soft_wrap=True)
+    console.print(table)
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[str, float], None]]:
+    """A function to be told what is being done and how much of it: a bar on a terminal, else a line for each step."""
+    from rich.console import Console
+
+    from headstart.cli.display import wants_picture
+
+    console = Console(stderr=True, highlight=False, markup=False)
+    step = ""
+    if not wants_picture(console):
+
+        def line(doing: str, share: float) -> None:  # noqa: ARG001
+            nonlocal step
+            if doing != step:
+                step = doing
+                console.print(f"{name}: {doing}", soft_wrap=True)
+
+        yield line
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bars:
+        bar = bars.add_task(name, total=None)
+
+        def move(doing: str, share: float) -> None:
+            nonlocal step
+            if doing != step:
+                step = doing
+                bars.reset(bar)
+            bars.update(bar, description=f"{name}: {doing}", completed=share, total=1.0 if share else None)
+
+        yield move

@@ -1,0 +1,160 @@
+"""`meta_from_store`: what a store holds, as a meta-dataset."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput
+from headstart.metadata.metadataset import NOT_TRIED, STATUSES, MetaDataset
+from headstart.space.encoded import Encoded
+from headstart.space.space import PipelineSpace
+from headstart.store import Store
+from headstart.trials import Outcome, Status, Trial
+
+
+@dataclass
+class _Cell:
+    """All results of one pipeline on one task."""
+
+    losses: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    status: Status | None = None
+
+    def add(self, outcome: Outcome) -> None:
+        if outcome.ok and self.status is not Status.OK:
+            self.seconds.clear()  # those of failures say little about one that ended well
+        if outcome.ok and outcome.loss is not None:
+            self.losses.append(outcome.loss)
+        if outcome.ok or self.status is not Status.OK:
+            self.seconds.append(outcome.seconds)
+            self.status = outcome.status
+
+
+def meta_from_store(
+    store: Store, space: PipelineSpace | str | None = None, *, metric: str | None = None, name: str = "store"
+) -> MetaDataset:
+    """All that was evaluated over one space: tasks × pipelines.
+
+    Pipelines are those of all studies, each once, in the order in which they were first tried; their ids are their
+    positions. Only results at full fidelity count. Where a pipeline has several on one task (other studies, other
+    seeds), loss and seconds are means over those that ended well; one that only failed has the status of its last
+    result, and no loss. Tasks keep the order of the store, and are named by their keys.
+
+    Parameters
+    ----------
+    space
+        The space, its name or its key; not needed where all studies are over one.
+    metric
+        Take only the tasks of this metric. By default all, each with losses of its own metric.
+    name
+        Of the meta-dataset.
+
+    Raises
+    ------
+    InvalidInput
+        The store has no such results, or has several spaces and none was named.
+    """
+    infos = {task.key: task.info for task in store.tasks()}
+    studies = defaultdict(list)
+    for summary in store.studies():
+        if summary.n_trials and (metric is None or infos[summary.task_key].get("metric") == metric):
+            studies[summary.task_key].append(summary.name)
+    tasks_by_space: dict[str, list[str]] = defaultdict(list)
+    spaces: dict[str, PipelineSpace] = {}
+    for key in infos:
+        if key in studies:
+            its_space = PipelineSpace.from_dict(infos[key]["space"])
+            spaces[its_space.key] = its_space
+            tasks_by_space[its_space.key].append(key)
+    of_metric = "" if metric is None else f" with the metric {metric!r}"
+    if not spaces:
+        raise InvalidInput(f"the store at {store.location} has no finished trials{of_metric}")
+    chosen = _chosen(spaces, tasks_by_space, space, store.location)
+    results = {key: _full(store, studies[key]) for key in tasks_by_space[chosen.key]}
+    results = {key: trials for key, trials in results.items() if trials}
+    if not results:
+        raise InvalidInput(f"the store at {store.location} has no trials at full fidelity{of_metric}")
+    return _assembled(chosen, results, infos, name, store.location)
+
+
+def _chosen(
+    spaces: Mapping[str, PipelineSpace],
+    tasks: Mapping[str, list[str]],
+    wanted: PipelineSpace | str | None,
+    location: str,
+) -> PipelineSpace:
+    if wanted is None:
+        found = list(spaces)
+    elif isinstance(wanted, PipelineSpace):
+        found = [key for key in spaces if key == wanted.key]
+    else:
+        found = [key for key, space in spaces.items() if wanted in (key, space.name)]
+    if len(found) == 1:
+        return spaces[found[0]]
+    listed = ", ".join(f"{spaces[key].name!r} with key {key} ({len(tasks[key])} tasks)" for key in spaces)
+    problem = "has studies over several spaces, name one" if len(found) > 1 else "has no studies over that space"
+    raise InvalidInput(f"the store at {location} {problem}: {listed}")
+
+
+def _full(store: Store, studies: Iterable[str]) -> list[Trial]:
+    trials = [trial for name in studies for trial in store.read_study(name).trials()]
+    return [trial for trial in trials if trial.outcome.fidelity.is_full]
+
+
+def _assembled(
+    space: PipelineSpace,
+    results: Mapping[str, list[Trial]],
+    infos: Mapping[str, Mapping[str, Any]],
+    name: str,
+    location: str,
+) -> MetaDataset:
+    everything = space.encode([trial.pipeline for trials in results.values() for trial in trials])
+    hashes = everything.ids
+    unique = everything.unique()
+    column = {int(content): i for i, content in enumerate(unique.ids)}
+    shape = (len(results), len(unique))
+    losses, seconds = np.full(shape, np.nan), np.full(shape, np.nan)
+    statuses = np.full(shape, NOT_TRIED, dtype=np.uint8)
+    start = 0
+    for t, trials in enumerate(results.values()):
+        cells: dict[int, _Cell] = defaultdict(_Cell)
+        for content, trial in zip(hashes[start : start + len(trials)], trials, strict=True):
+            cells[column[int(content)]].add(trial.outcome)
+        start += len(trials)
+        for p, cell in cells.items():
+            if cell.losses:
+                losses[t, p] = np.mean(cell.losses)
+            seconds[t, p] = np.mean(cell.seconds)
+            statuses[t, p] = STATUSES.index(cell.status)  # type: ignore[arg-type]
+    pipelines = Encoded(
+        space, unique.values, unique.active, unique.choice, unique.order, ids=np.arange(len(unique), dtype=np.int64)
+    )
+    metrics = Counter(str(infos[key].get("metric")) for key in results)
+    return MetaDataset(
+        pipelines,
+        losses,
+        list(results),
+        _metafeatures([infos[key] for key in results]),
+        seconds=seconds,
+        statuses=statuses,
+        name=name,
+        about={
+            "title": "Own evaluations",
+            "source": f"store {location}",
+            "loss": "of the metric " + ", ".join(f"{metric} ({n} tasks)" for metric, n in sorted(metrics.items())),
+            "pipelines": f"points of the space {space.name}",
+        },
+    )
+
+
+def _metafeatures(infos: list[Mapping[str, Any]]) -> dict[str, NDArray[np.float64]]:
+    """Vectors of the extractors that every task has, with one length."""
+    vectors: list[Mapping[str, Any]] = [info.get("metafeatures", {}) for info in infos]
+    shared = {name for name in vectors[0] if all(len(v.get(name, ())) == len(vectors[0][name]) for v in vectors)}
+    return {name: np.array([v[name] for v in vectors], dtype=np.float64) for name in sorted(shared)}
