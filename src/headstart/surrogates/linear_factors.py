@@ -97,7 +97,9 @@ class LinearFactors(Surrogate):
     def fit(self, history: History) -> Self:
         assert self._learned is not None
         encoded, targets = history.with_pending()
-        self._fitted = self._learned.regress(self._columns(encoded) if len(encoded) else np.zeros(0, np.int64), targets)
+        self._seen = self._columns(encoded) if len(encoded) else np.zeros(0, np.int64)
+        self._targets = targets
+        self._fitted = self._learned.regress(self._seen, targets)
         return self
 
     def predict(self, encoded: Encoded) -> Prediction:
@@ -110,9 +112,18 @@ class LinearFactors(Surrogate):
             variance = scale**2 * (((design @ root) ** 2).sum(axis=1) + noise)
             mean += weight * at
             square += weight * (variance + at**2)
-        return Prediction(mean, np.sqrt(np.maximum(square - mean**2, 1e-18)))
+        std = np.sqrt(np.maximum(square - mean**2, 1e-18))
+        # ε belongs to the pipeline and the task, so what was tried is known.
+        place = np.full(len(self._learned.means), -1)
+        place[self._seen] = np.arange(len(self._seen))
+        tried = np.flatnonzero(place[columns] >= 0)
+        mean[tried] = self._targets[place[columns[tried]]]
+        std[tried] *= _KNOWN
+        return Prediction(mean, std)
 
 
+_KNOWN = 1e-3
+"""Uncertainty of what was tried, relative to what it would be otherwise: never none."""
 _Fitted = list[tuple[float, float, Array, Array]]
 """For each scale of the mixture: its weight, the scale, the mean of the weights and a root of their covariance."""
 

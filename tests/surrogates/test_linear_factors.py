@@ -1,0 +1,116 @@
+"""Linear factors: contract, and the formulas against a Gaussian process of the same covariance."""
+
+import numpy as np
+import pytest
+
+from headstart.errors import HeadstartError, UnknownPipeline
+from headstart.evaluation.replay import Replay
+from headstart.history import History
+from headstart.metadata import MetaDataset
+from headstart.optimizers.bayes import Bayes
+from headstart.surrogates.linear_factors import LinearFactors
+from headstart.testing import OptimizerContract, SurrogateContract
+from headstart.testing.examples import live_task, pool_task, random_trials, small_meta
+from headstart.trials import Limits, Proposal, Trial
+
+
+class TestContract(SurrogateContract):
+    live = False
+
+    def make(self):
+        return LinearFactors(rank=3)
+
+    def test_refuses_pipelines_it_does_not_know(self):
+        task = live_task()
+        with pytest.raises(UnknownPipeline, match="knows only"):
+            self.model(task).fit(self.history(task)).predict(self.candidates(task))
+
+
+class TestSearch(OptimizerContract):
+    live = False
+    seeded = False
+
+    def make(self, task):
+        return Bayes(LinearFactors(rank=2), n_initial=0)
+
+
+def told(task, trials):
+    history = History(task.candidates)
+    for trial in trials:
+        history.propose(trial.proposal)
+        history.add(trial)
+    return history
+
+
+def test_one_scale_is_a_gaussian_process_with_the_same_covariance():
+    model = LinearFactors(rank=4, n_scales=1).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+    task = pool_task()
+    history = told(task, random_trials(task, 12, failing=0.0))
+    prediction = model.start(task).fit(history).predict(task.candidates.pool)
+
+    known = model._learned
+    (scale,) = known.scales
+    at, seen = known.places(task.candidates.pool.ids), known.places(history.encoded.ids)
+
+    def covariance(left, right):
+        return known.offset_std**2 + scale**2 * known.loadings[left] @ known.loadings[right].T
+
+    prior = known.offset_mean + scale * known.means
+    noisy = covariance(seen, seen) + scale**2 * np.diag(known.noise[seen])
+    gain = np.linalg.solve(noisy, covariance(seen, at)).T
+    mean = prior[at] + gain @ (history.targets() - prior[seen])
+    variance = np.diag(covariance(at, at) - gain @ covariance(seen, at)) + scale**2 * known.noise[at]
+    new = ~np.isin(at, seen)
+    np.testing.assert_allclose(prediction.mean[new], mean[new], rtol=1e-8)
+    np.testing.assert_allclose(prediction.std[new], np.sqrt(variance[new]), rtol=1e-8)
+    shown = model.start(task).fit(history).predict(history.encoded)
+    np.testing.assert_allclose(shown.mean, history.targets())
+
+
+def test_scales_are_weighted_by_their_evidence():
+    from scipy.stats import multivariate_normal
+
+    model = LinearFactors(rank=2, n_scales=5).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+    known = model._learned
+    task = pool_task()
+    history = told(task, random_trials(task, 6, failing=0.0))
+    seen = known.places(history.encoded.ids)
+    log_evidence = []
+    for scale in known.scales:
+        covariance = known.offset_std**2 + scale**2 * (
+            known.loadings[seen] @ known.loadings[seen].T + np.diag(known.noise[seen])
+        )
+        mean = known.offset_mean + scale * known.means[seen]
+        log_evidence.append(multivariate_normal(mean, covariance).logpdf(history.targets()))
+    expected = np.exp(np.array(log_evidence) - max(log_evidence))
+    expected /= expected.sum()
+    found = {scale: weight for weight, scale, *_ in known.regress(seen, history.targets())}
+    for scale, weight in zip(known.scales, expected, strict=True):
+        assert found.get(scale, 0.0) == pytest.approx(weight, abs=2e-3)
+
+
+def test_a_low_rank_matrix_is_completed():
+    rng = np.random.default_rng(0)
+    small = small_meta(n_tasks=61, n_pipelines=60, missing=0.0)
+    truth = 0.5 + 0.1 * (rng.standard_normal((61, 3)) @ rng.standard_normal((3, 60)) + rng.standard_normal(60))
+    losses = np.where(rng.random(truth.shape) < 0.3, np.nan, truth)
+    losses[0] = truth[0]
+    meta = MetaDataset(small.pipelines, losses, small.tasks)
+    errors = {}
+    for fill in (0, 20):
+        model = LinearFactors(rank=3, fill=fill).meta_fit(meta.select(range(1, 61)))
+        task = pool_task(meta)
+        trials = []
+        replay = Replay(meta, 0)
+        for i, pipeline in enumerate(task.candidates.pool[:15]):
+            trials.append(Trial(Proposal(i, pipeline), replay(pipeline, Limits(), 0), 0.0, 0.0))
+        prediction = model.start(task).fit(told(task, trials)).predict(task.candidates.pool)
+        rest = slice(15, None)
+        errors[fill] = np.sqrt(np.mean((prediction.mean[rest] - truth[0][rest]) ** 2)) / truth[0].std()
+    assert errors[20] < 0.2
+    assert errors[20] < 0.8 * errors[0]
+
+
+def test_needs_other_tasks():
+    with pytest.raises(HeadstartError, match="learn from other tasks first"):
+        LinearFactors().start(pool_task())
