@@ -46,18 +46,28 @@ _HEADER = "meta.json"
 _PIPELINES = "pipelines.parquet"
 _MATRICES = ("losses", "seconds", "statuses")
 _METAFEATURES = "metafeatures_"
+_CONTENT = {
+    **dict.fromkeys(("space", "splits", "about", "files"), dict),
+    **dict.fromkeys(("tasks", "ids", "initial", "tables", "metafeatures"), list),
+    "name": str,
+    "pipelines": int,
+    "missing": float,
+}
+"""What the header must hold."""
 _COLUMNS_AT_ONCE = 64
 _LEFT_BEHIND = 3600.0
 """Seconds after which an unfinished directory beside the place is taken for the remains of a crash."""
 
 
-def save_meta(meta: MetaDataset, path: str | os.PathLike[str]) -> Path:
+def save_meta(meta: MetaDataset, path: str | os.PathLike[str], *, replace: bool = False) -> Path:
     """Write a meta-dataset as a directory.
 
     Parameters
     ----------
     path
         A meta-dataset that is there already is replaced; any other directory that is not empty is left alone.
+    replace
+        Replace whatever directory is there.
 
     Raises
     ------
@@ -67,7 +77,8 @@ def save_meta(meta: MetaDataset, path: str | os.PathLike[str]) -> Path:
         It cannot be written, as on a full disk. Nothing is left behind then, and what was there before is unharmed.
     """
     target = Path(path).expanduser().absolute()
-    check_target(target)
+    if not (replace and target.is_dir()):
+        check_target(target)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -215,6 +226,9 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise MetaDataError(
             f"{place} has version {version} of the format, this Headstart knows version {VERSION}; update Headstart"
         )
+    wrong = [name for name, kind in _CONTENT.items() if not isinstance(header.get(name), kind)]
+    if wrong:
+        raise _damaged(place, f"{_HEADER} has no proper {', '.join(wrong)}")
     return header
 
 

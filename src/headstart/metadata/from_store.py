@@ -131,7 +131,7 @@ def _assembled(
             if cell.losses:
                 losses[t, p] = np.mean(cell.losses)
             seconds[t, p] = np.mean(cell.seconds)
-            statuses[t, p] = STATUSES.index(cell.status)  # type: ignore[arg-type]
+            statuses[t, p] = STATUSES.index(cell.status)
     pipelines = Encoded(
         space, unique.values, unique.active, unique.choice, unique.order, ids=np.arange(len(unique), dtype=np.int64)
     )

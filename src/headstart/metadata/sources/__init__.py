@@ -80,8 +80,14 @@ def source(name: str) -> Source:
 
 
 def is_fetched(name: str) -> bool:
-    """Whether a source is in the cache."""
-    return is_meta(place(name))
+    """Whether a source is in the cache, as this version converts it."""
+    directory = place(name)
+    if not is_meta(directory):
+        return False
+    try:
+        return bool(read_header(directory)["about"].get("revision") == str(SOURCES[name].revision))
+    except MetaDataError:
+        return False
 
 
 def fetch(name: str, progress: Progress = lambda _doing, _share: None) -> Path:
@@ -116,7 +122,7 @@ def fetch(name: str, progress: Progress = lambda _doing, _share: None) -> Path:
         raise MetaDataError(f"{name} cannot be fetched: {error.strerror or error}") from error
     about = {**meta.about, "licence": wanted.licence, "revision": str(wanted.revision)}
     progress("writing", 0.0)
-    return save_meta(meta.changed(about=about), target)
+    return save_meta(meta.changed(about=about), target, replace=True)
 
 
 def load(name: str | os.PathLike[str], data: str | os.PathLike[str] | None = None) -> MetaDataset:
@@ -152,8 +158,7 @@ def located(name: str | os.PathLike[str]) -> Path:
             return path
         raise UnknownName(f"{name} is no meta-dataset and no directory with one; {suggestion(str(name), SOURCES)}")
     directory = place(str(name))
-    if not is_meta(directory):
-        raise InvalidInput(f"meta-dataset {name!r} is not in {directory}; fetch it first: headstart meta fetch {name}")
-    if read_header(directory)["about"].get("revision") != str(SOURCES[str(name)].revision):
-        raise InvalidInput(f"{directory} was made by another version; fetch it again: headstart meta fetch {name}")
+    if not is_fetched(str(name)):
+        state = "was made by another version of Headstart" if is_meta(directory) else "holds no meta-dataset"
+        raise InvalidInput(f"{name!r} must be fetched first, {directory} {state}: headstart meta fetch {name}")
     return directory
