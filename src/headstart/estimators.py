@@ -197,7 +197,8 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         target
             Name of the column of X to predict.
         resume
-            Go on with the last fit, of this object or in `store`, with a new budget of time.
+            Go on with the last fit, of this object or in `store`, with a new budget of time. An object that was loaded
+            brings its fitted models along; otherwise the best pipelines in `store` are fitted again first.
         progress
             Is told what happens; see `headstart.fitting.progress`.
         """
@@ -222,6 +223,8 @@ class _HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
                 started=started,
                 progress=progress,
             )
+            if resume and "model_" in self.__dict__:  # one that was loaded
+                self._run.take(self.model_, self.leaderboard_["trial"].tolist())
         self._forget()
         self._set_columns(dataset)
         self._run.search()

@@ -137,8 +137,13 @@ def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart):
     assert len(report["members"]) == 1
 
     assert headstart("fit", "train.csv", "--resume", "--metric", "f1").err.startswith(
-        "headstart: a fit goes on only with the same metric: it was None, got 'f1'"
+        "headstart: a fit goes on only with the same metric: it was 'roc_auc', got 'f1'"
     )
+    same = ("fit", "train.csv", "--resume", "--evaluations", 2, "--metric", "roc_auc", "--space", "classification")
+    bag = headstart(*same, "--refit", "bag")
+    assert bag.code == 0
+    assert "fitting the best pipelines of before again" in bag.err  # the model had one fold of each
+    assert "again" not in headstart(*same).err  # now it has all
     assert "the same target" in headstart("fit", "train.csv", "--resume", "-t", "c").err
     table(seed=2).to_csv("other.csv", index=False)
     other = headstart("fit", "other.csv", "--resume", "--out", "train.headstart")

@@ -185,6 +185,38 @@ class TestSearch:
         again = HeadstartClassifier(1000, **quick).fit(frame, target="label", resume=True)
         np.testing.assert_array_equal(again.predict_proba(frame), first.predict_proba(frame))
 
+    def test_resume_of_a_loaded_model_takes_its_fitted_models(
+        self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        quick |= {"store": tmp_path / "store", "evaluations": 3}
+        quick["include"] = ["logistic_regression", "decision_tree", "gaussian_nb"]
+        first = HeadstartClassifier(**quick).fit(frame, target="label")
+        first.save(tmp_path / "model")
+        assert len(first.model_.members) > 1
+        fitted: list[int] = []
+        monkeypatch.setattr(
+            "headstart.evaluation.live.LiveObjective.__call__",
+            lambda *args, **_: fitted.append(args[3]) or pytest.fail("fitted again"),
+        )
+        again = HeadstartClassifier.load(tmp_path / "model").fit(frame, target="label", resume=True)
+        assert fitted == []
+        np.testing.assert_allclose(again.predict_proba(frame), first.predict_proba(frame))
+
+    def test_resume_of_a_loaded_model_fits_again_what_it_has_not_or_has_not_seen(
+        self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any
+    ) -> None:
+        quick |= {"store": tmp_path / "store", "evaluations": 1}
+        HeadstartClassifier(**quick).fit(frame, target="label").save(tmp_path / "one")
+        full = (
+            HeadstartClassifier(**quick).set_params(evaluations=3, refit="full").fit(frame, target="label", resume=True)
+        )
+        full.save(tmp_path / "full")
+        for name in ("one", "full"):  # the latter has no models of folds
+            again = HeadstartClassifier.load(tmp_path / name).set_params(evaluations=3, refit="bag")
+            again.fit(frame, target="label", resume=True)
+            assert {m.number for m in again.model_.members} == {m.number for m in full.model_.members}
+            assert all(len(m.models) == 3 for m in again.model_.members)
+
     def test_resume_without_time_says_so(self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any) -> None:
         quick["store"] = tmp_path
         HeadstartClassifier(**quick).fit(frame, target="label")

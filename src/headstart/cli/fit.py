@@ -15,7 +15,7 @@ from headstart.cli.display import Display, make_display
 from headstart.cli.folder import Folder, replace_file, write_json
 from headstart.cli.messages import say
 from headstart.cli.signals import Terminated
-from headstart.errors import InvalidInput
+from headstart.errors import HeadstartError, InvalidInput
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
@@ -97,6 +97,20 @@ def _settings(given: dict[str, Any], before: dict[str, Any] | None) -> dict[str,
     return {name: known.get(name, earlier.get(name, _DEFAULTS.get(name))) for name in given}
 
 
+def _named(settings: dict[str, Any], task: str) -> dict[str, Any]:
+    """The settings with the names of what is the default for a task, so that a resume may name it or not."""
+    from headstart.data.target import default_metric
+
+    kind = "regression" if task == "regression" else "classification"
+    metric, space = settings["metric"], settings["space"]
+    return {
+        **settings,
+        "task": kind,
+        "metric": default_metric(task) if metric is None else metric,
+        "space": kind if space is None else space,
+    }
+
+
 def _fit(
     request: Request,
     settings: dict[str, Any],
@@ -107,12 +121,8 @@ def _fit(
     as_json: bool,
 ) -> int:
     dataset = _read(request.table, settings)
-    kind = "regression" if dataset.task == "regression" else "classification"
-    content: dict[str, Any] = {
-        "table": str(request.table.resolve()),
-        "key": dataset.key,
-        "settings": {**settings, "task": kind},
-    }
+    settings = _named(settings, str(dataset.task))
+    content: dict[str, Any] = {"table": str(request.table.resolve()), "key": dataset.key, "settings": settings}
     if before is not None and before.get("key") != dataset.key:
         raise InvalidInput(
             f"a fit goes on only with the same table: {request.table} does not have the content of "
@@ -167,10 +177,9 @@ def _search(
     dataset: Dataset, settings: dict[str, Any], resume: bool, folder: Folder, display: Display
 ) -> tuple[Any, str]:
     """A fitted estimator, and why the search ended."""
-    from headstart.estimators import HeadstartClassifier, HeadstartRegressor
-
     memory = settings["memory"]
-    estimator = (HeadstartRegressor if dataset.task == "regression" else HeadstartClassifier)(
+    estimator = _estimator(dataset, folder if resume else None)
+    estimator.set_params(
         time_budget=settings["time"],
         evaluations=settings["evaluations"],
         metric=settings["metric"],
@@ -199,6 +208,19 @@ def _search(
         return estimator, "interrupted"
     assert display.run is not None
     return estimator, str(display.run.study.reason or "seconds")
+
+
+def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:
+    """A new one, or the one in the folder of an earlier fit, whose fitted models need not be fitted again."""
+    from headstart.estimators import HeadstartClassifier, HeadstartRegressor
+
+    kind: Any = HeadstartRegressor if dataset.task == "regression" else HeadstartClassifier
+    if earlier is not None and earlier.model.exists():
+        try:
+            return kind.load(earlier.model)
+        except (HeadstartError, OSError):
+            pass  # damaged, or of another version: all that it needs is in the store
+    return kind()
 
 
 def _write(estimator: Any, folder: Folder) -> None:

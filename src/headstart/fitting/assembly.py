@@ -84,6 +84,7 @@ class Assembly:
             tuple(dict.fromkeys(self.run.notes)),
             data.origin,
             self.score,
+            self.run.settings.refit,
         )
 
     def _models(self, trial: Trial) -> list[Any] | None:

@@ -74,6 +74,8 @@ class Model:
         Plain sentences about how it came about.
     validation_score
         Of the whole model, on the rows by which its members were selected; None for the simple model.
+    refit
+        What the members predict with; see `HeadstartClassifier`.
     origin
         How the training table was read; see `Dataset`.
     """
@@ -88,6 +90,7 @@ class Model:
     notes: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
     validation_score: float | None = None
+    refit: str | None = None
 
     @property
     def best(self) -> Member:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +112,8 @@ class Run:
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
         self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room)
         self.study = self._new_study(resume)
+        self._considered: frozenset[int] = frozenset()
+        """Trials that a model of an earlier process was made of, or could have been."""
         self.notes: list[str] = []
         self.score: float | None = None
         """Of the model that `finish` made, on the validation rows that its members were chosen by."""
@@ -216,6 +218,27 @@ class Run:
             )
         return str(self.study.reason)
 
+    def take(self, model: Model, considered: Iterable[int]) -> None:
+        """Go on with the fitted models of an earlier model of this run, which then need not be fitted again.
+
+        Parameters
+        ----------
+        considered
+            Numbers of the trials that it was chosen from.
+        """
+        trials = {trial.number: trial for trial in self.history}
+        taken = []
+        for member in model.members:
+            trial = trials.get(member.number)
+            if trial is None or trial.pipeline != member.pipeline or trial.outcome.loss != member.loss:
+                return  # of another run
+            if model.refit != "full" and len(member.models) == self._folds(trial):
+                taken.append(member)
+        for member in taken:
+            self.shelf.put(self.seed_of(member.number), member.loss, list(member.models))
+        if len(taken) == len(model.members):
+            self._considered = frozenset(considered)
+
     def relax(self, trial: Trial) -> None:
         """Double the seconds of an evaluation as long as nothing but timeouts came of them."""
         limits = self.study.limits
@@ -228,9 +251,9 @@ class Run:
 
         They are what the model would be made of without a further search. It takes at most so much of the budget.
         """
-        before = self.candidates()
+        before = [t for t in self.candidates() if t.number not in self._considered]
         if not before or any(self.seed_of(t.number) in self.shelf for t in before):
-            return  # nothing to go on with, or this process has models already
+            return  # nothing to go on with, or its models are there already
         self.progress.phase(self, "fitting the best pipelines of before again")
         limits = self.plan.limits
         if self.settings.seconds is not None:

@@ -195,6 +195,7 @@ def _described(model: Model) -> dict[str, Any]:
         "notes": list(model.notes),
         "origin": dict(model.origin),
         "validation_score": model.validation_score,
+        "refit": model.refit,
     }
 
 
@@ -273,6 +274,7 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         tuple(content["notes"]),
         content["origin"],
         content.get("validation_score"),
+        content.get("refit"),
     )
 
 

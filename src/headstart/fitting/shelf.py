@@ -43,10 +43,11 @@ class Shelf:
         others = dict(outcome.artefacts)
         models = others.pop("models", None)
         if outcome.loss is not None and models is not None:
-            self._put(seed, outcome.loss, models)
+            self.put(seed, outcome.loss, models)
         return replace(outcome, artefacts=others)
 
-    def _put(self, seed: int, loss: float, models: Any) -> None:
+    def put(self, seed: int, loss: float, models: Any) -> None:
+        """Keep the models of an evaluation, as long as there are not many better ones."""
         with self._mutex:
             self._remove(seed)
             self._models[seed] = (loss, models)
