@@ -14,7 +14,7 @@ L(θ)       loss                       -ln p(y|θ) - ln p(θ), minimised by L-BF
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from headstart.errors import NumericalError
+from headstart.numerics.evidence import Evidence
 from headstart.numerics.kernels import Array, KernelName
 from headstart.numerics.marginal_likelihood import log_marginal_likelihood
 from headstart.numerics.priors import (
@@ -129,22 +130,10 @@ def search_hyperparameters(
     parameters = len(default.length_scales)
     box = np.log([LENGTH_SCALE_RANGE] * parameters + [OUTPUT_SCALE_RANGE, NOISE_RANGE])
 
-    def height(vector: Array) -> float:
-        value = float(
-            log_marginal_likelihood(
-                kernel, inputs, targets, vector[:-2], vector[-2], vector[-1], fixed_noise=fixed_noise
-            ).value
-        )
-        return -value if prior is None else -value - prior.log_density(vector)[0]
+    evidence = _likelihood(kernel, inputs, targets, fixed_noise)
 
     def loss(vector: Array) -> tuple[float, Array]:
-        likelihood = log_marginal_likelihood(
-            kernel, inputs, targets, vector[:-2], vector[-2], vector[-1], fixed_noise=fixed_noise, gradient=True
-        )
-        by = likelihood.gradient
-        assert by is not None
-        value = float(likelihood.value)
-        gradient = np.concatenate([by.log_length_scales, [by.log_output_scale, by.log_noise]])
+        value, gradient = evidence(vector)
         if prior is not None:
             log_density, slope = prior.log_density(vector)
             value, gradient = value + log_density, gradient + slope
@@ -158,7 +147,7 @@ def search_hyperparameters(
     # Small matrices: a second BLAS thread costs more than it brings, and twenty times more on a busy machine.
     with one_blas_thread():
         vectors = [np.clip(_as_vector(start), box[:, 0], box[:, 1]) for start in (*known, *spread)]
-        vectors.sort(key=height)
+        vectors.sort(key=lambda vector: loss(vector)[0])
         results = [
             minimize(loss, vector, jac=True, method="L-BFGS-B", bounds=box, options=_SEARCH_OPTIONS)
             for vector in vectors[:searches]
@@ -170,6 +159,24 @@ def search_hyperparameters(
             "check inputs and fixed_noise for extreme values"
         )
     return Hyperparameters(np.exp(best.x[:-2]), float(np.exp(best.x[-2])), float(np.exp(best.x[-1])))
+
+
+def _likelihood(
+    kernel: KernelName, inputs: Array, targets: Array, fixed_noise: Array | None
+) -> Callable[[Array], tuple[float, Array]]:
+    """From θ to ln p(y|θ) and its gradient."""
+    if kernel != "linear":
+        return Evidence(kernel, inputs, targets, fixed_noise)
+
+    def general(vector: Array) -> tuple[float, Array]:
+        likelihood = log_marginal_likelihood(
+            kernel, inputs, targets, vector[:-2], vector[-2], vector[-1], fixed_noise=fixed_noise, gradient=True
+        )
+        by = likelihood.gradient
+        assert by is not None
+        return float(likelihood.value), np.concatenate([by.log_length_scales, [by.log_output_scale, by.log_noise]])
+
+    return general
 
 
 def _of_columns(hyperparameters: Hyperparameters, columns: NDArray[np.bool_]) -> Hyperparameters:

@@ -65,11 +65,13 @@ class HyperparameterPrior:
 
     def log_density(self, log_hyperparameters: Array) -> tuple[float, Array]:
         """Log density and its gradient at the vector (ln ℓ_1, …, ln ℓ_p, ln s, ln noise), shape ``(p + 2,)``."""
-        lengths, scale, noise = log_hyperparameters[:-2], log_hyperparameters[-2], log_hyperparameters[-1]
-        parts = ((self.length_scale, lengths), (self.output_scale, scale), (self.noise, noise))
-        value = sum(float(np.sum(prior.log_density(log_value))) for prior, log_value in parts)
-        gradient = np.concatenate([np.atleast_1d(prior.slope(log_value)) for prior, log_value in parts])
-        return value, gradient
+        lengths = len(log_hyperparameters) - 2
+        parts = [self.length_scale] * lengths + [self.output_scale, self.noise]
+        locations, spreads = np.array([(prior.location, prior.spread) for prior in parts]).T
+        standardised = (log_hyperparameters - locations) / spreads
+        constant = float(np.log(spreads).sum()) + 0.5 * len(parts) * math.log(2.0 * math.pi)
+        value = -float(log_hyperparameters.sum()) - constant - 0.5 * float(standardised @ standardised)
+        return value, -1.0 - standardised / spreads
 
 
 def dimension_scaled_prior(dimensions: int) -> HyperparameterPrior:
