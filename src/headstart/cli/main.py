@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +11,35 @@ from typing import Annotated, Any
 import typer
 
 from headstart.cli import complete, meta
+from headstart.cli.options import (
+    AsJson,
+    Best,
+    Drop,
+    Ensemble,
+    Evaluations,
+    Exclude,
+    FitJson,
+    Include,
+    Jobs,
+    Kinds,
+    Memory,
+    MetricName,
+    Model,
+    OptimizerName,
+    Out,
+    Quiet,
+    RefitKind,
+    Resume,
+    Seed,
+    SpaceName,
+    Table,
+    Target,
+    TaskKind,
+    Time,
+    duration,
+)
+
+__all__ = ["app", "duration", "main"]
 
 app = typer.Typer(
     name="headstart",
@@ -24,21 +51,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _USE, _COMPARE, _KNOW = "Fit and use a model", "Compare methods", "Look around"
-
-
-class Task(StrEnum):
-    """Kinds of targets."""
-
-    classification = "classification"
-    regression = "regression"
-
-
-class Refit(StrEnum):
-    """What the members of a model predict with."""
-
-    bag = "bag"
-    full = "full"
-    single = "single"
 
 
 def _version(wanted: bool) -> None:
@@ -58,191 +70,29 @@ def _options(
     pass
 
 
-def duration(text: str) -> float:
-    """Seconds of a text such as 90, 90s, 10m or 1.5h.
-
-    >>> duration("10m")
-    600.0
-    """
-    found = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([smh]?)\s*", str(text))
-    try:
-        seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]] if found else 0.0
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise typer.BadParameter(f"must be a time such as 90, 10m or 1.5h, got {text!r}")
-    return seconds
-
-
-Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Feather, ARFF, JSON lines or Excel.", metavar="TABLE")]
-Model = Annotated[Path, typer.Argument(help="Directory that 'fit' made, or a model's file.", metavar="DIR")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Best = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many to show.", show_default=False)]
-
-
-_DROP: Any = typer.Option(metavar="COLUMN", help="Leave this column out; may be repeated.", show_default=False)
-_KIND: Any = typer.Option(
-    metavar="COLUMN=KIND",
-    help="Take a column for numeric, boolean, categorical, date or text; may be repeated.",
-    show_default=False,
-)
-
-
 @app.command(rich_help_panel=_USE)
 def fit(
     table: Table,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.", show_default=False)
-    ] = None,
-    task: Annotated[
-        Task | None, typer.Option(help="Kind of target; by default inferred from it.", show_default=False)
-    ] = None,
-    time: Annotated[
-        float | None,
-        typer.Option(
-            "--time",
-            parser=duration,
-            metavar="SECONDS",
-            help="Time for everything: 90, 10m, 1.5h. 60 seconds where neither this nor --evaluations is given.",
-            rich_help_panel="Budget",
-            show_default=False,
-        ),
-    ] = None,
-    evaluations: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Number of pipelines to try, in all. With this alone, the same command gives the same model.",
-            rich_help_panel="Budget",
-            show_default=False,
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            metavar="N",
-            help="Pipelines at once; -1 for all cores. By default as many as cores and memory allow.",
-            rich_help_panel="Budget",
-            show_default=False,
-        ),
-    ] = None,
-    memory: Annotated[
-        float | None,
-        typer.Option(
-            metavar="GB",
-            help="Memory that the run may use. By default most of what is free.",
-            rich_help_panel="Budget",
-            show_default=False,
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="What to optimise, by scikit-learn's name: roc_auc, f1, r2, … By default what suits the target.",
-            autocompletion=complete.metrics,
-            rich_help_panel="Search",
-            show_default=False,
-        ),
-    ] = None,
-    optimizer: Annotated[
-        str | None,
-        typer.Option(
-            help="How to search; 'headstart methods' lists them.",
-            autocompletion=complete.optimizers,
-            rich_help_panel="Search",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
-    space: Annotated[
-        str | None,
-        typer.Option(
-            help="What to search; 'headstart show-space' lists them. By default the one for the kind of target.",
-            autocompletion=complete.spaces,
-            rich_help_panel="Search",
-            metavar="NAME",
-            show_default=False,
-        ),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ALGORITHM",
-            help="Use only these of their stage; may be repeated.",
-            autocompletion=complete.algorithms,
-            rich_help_panel="Search",
-            show_default=False,
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ALGORITHM",
-            help="Do not use these; may be repeated.",
-            autocompletion=complete.algorithms,
-            rich_help_panel="Search",
-            show_default=False,
-        ),
-    ] = None,
-    drop: Annotated[list[str] | None, _DROP] = None,
-    kind: Annotated[list[str] | None, _KIND] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Everything random follows from it; 0 by default.",
-            rich_help_panel="Search",
-            show_default=False,
-        ),
-    ] = None,
-    ensemble: Annotated[
-        bool | None,
-        typer.Option(
-            "--ensemble/--no-ensemble",
-            help="Combine the best pipelines, as is the default, or take the best one.",
-            rich_help_panel="Model",
-            show_default=False,
-        ),
-    ] = None,
-    refit: Annotated[
-        Refit | None,
-        typer.Option(
-            help="Predict with the models of all folds (bag, the default), with one fitted on all rows (full), or with "
-            "the model of one fold (single).",
-            rich_help_panel="Model",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Directory for the model and all about it. By default named after the table, with .headstart.",
-            rich_help_panel="Output",
-            show_default=False,
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on with the fit in that directory: same settings, new time.",
-            rich_help_panel="Output",
-        ),
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object at the end.", rich_help_panel="Output")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.", rich_help_panel="Output")
-    ] = False,
+    target: Target = None,
+    task: TaskKind = None,
+    time: Time = None,
+    evaluations: Evaluations = None,
+    jobs: Jobs = None,
+    memory: Memory = None,
+    metric: MetricName = None,
+    optimizer: OptimizerName = None,
+    space: SpaceName = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    drop: Drop = None,
+    kind: Kinds = None,
+    seed: Seed = None,
+    ensemble: Ensemble = None,
+    refit: RefitKind = None,
+    out: Out = None,
+    resume: Resume = False,
+    json: FitJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find a good model for a table within a budget.
 
@@ -364,14 +214,10 @@ def export(
 @app.command(rich_help_panel=_KNOW)
 def inspect(
     table: Table,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.", show_default=False)
-    ] = None,
-    task: Annotated[
-        Task | None, typer.Option(help="Kind of target; by default inferred from it.", show_default=False)
-    ] = None,
-    drop: Annotated[list[str] | None, _DROP] = None,
-    kind: Annotated[list[str] | None, _KIND] = None,
+    target: Target = None,
+    task: TaskKind = None,
+    drop: Drop = None,
+    kind: Kinds = None,
 ) -> None:
     """Show what is inferred from a table: kinds of columns, the task, what looks suspicious.
 
