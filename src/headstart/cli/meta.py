@@ -219,10 +219,12 @@ def _progress(name: str) -> Iterator[Callable[[str, float], None]]:
         bar = bars.add_task(name, total=None)
 
         def move(doing: str, share: float) -> None:
-            nonlocal step
+            nonlocal step, bar
             if doing != step:
                 step = doing
-                bars.reset(bar)
-            bars.update(bar, description=f"{name}: {doing}", completed=share, total=1.0 if share else None)
+                bars.remove_task(bar)
+                bar = bars.add_task(f"{name}: {doing}", total=None)
+            if share:
+                bars.update(bar, completed=share, total=1.0)
 
         yield move

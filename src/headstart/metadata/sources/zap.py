@@ -1,8 +1,9 @@
 """``zap``: 525 deep-learning pipelines on 525 image tasks.
 
 E. Öztürk and others, *Zero-shot AutoML with pretrained models* (ICML 2022), in the form that was prepared for DeepPipe
-(KDD 2023). Pipeline i is the one that was tuned for task i. A task is one of 35 image datasets, changed in one of 15
-ways (numbers 0 to 14 before its name): such tasks are alike. The file's split keeps each image dataset on one side.
+(KDD 2023). Each pipeline was tuned for one task and evaluated on all, says the latter. A task is one of 35 image
+datasets, changed in one of 15 ways (the number before its name): such tasks are alike. The file's split keeps each
+image dataset on one side.
 
 The columns have names in the file. They are scaled to [0, 1], and flags of optimizers and architectures are kept as a
 column of their algorithm, which is 1 wherever that was chosen.
@@ -42,7 +43,7 @@ def convert(wheels: list[Path], progress: Progress) -> MetaDataset:
             "splits": f"those of the file: {counts} image datasets; {mixed or 'no'} image dataset"
             f"{'s are' if mixed > 1 else ' is'} in more than one split. The paper says 315 training tasks",
             "initial": "five for each task",
-            "pipelines": "pipeline i was tuned for task i; replayed, not rebuilt",
+            "pipelines": "each was tuned for one of the tasks; replayed, not rebuilt",
             "paper": f"E. Öztürk and others, Zero-shot AutoML with pretrained models (ICML 2022); {PAPER}",
         },
     )
