@@ -29,7 +29,7 @@ optimiser samples the good one most. Its uncertainty is not added to the posteri
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
 
@@ -219,13 +219,12 @@ class GaussianProcess:
         state = self._fitted()
         inputs, targets = checked_observations(inputs, targets, columns=state.inputs.shape[1])
         known = state.hyperparameters
-        cross = self._kernel_matrix(inputs, state.inputs, known)
-        corner = self._kernel_matrix(inputs, None, known)
-        corner[np.diag_indices_from(corner)] += known.noise
         variances = _checked_noise(fixed_noise, len(targets), state.standardisation)
-        if variances is not None:
-            corner[np.diag_indices_from(corner)] += variances
-        lower = extend_cholesky(state.lower, cross, corner)
+        with _threads_for(len(state.inputs)):
+            cross = self._kernel_matrix(inputs, state.inputs, known)
+            corner = self._kernel_matrix(inputs, None, known)
+            corner[np.diag_indices_from(corner)] += known.noise if variances is None else known.noise + variances
+            lower = extend_cholesky(state.lower, cross, corner)
         residuals = np.concatenate([state.residuals, state.standardisation.apply(targets) - state.mean])
         grown = replace(self)
         grown._state = replace(
@@ -248,7 +247,7 @@ class GaussianProcess:
         mean = np.full(len(candidates), state.mean)
         variance = kernel_diagonal(self.kernel, candidates, np.log(known.length_scales), np.log(known.output_scale))
         size = len(state.inputs)
-        with one_blas_thread() if size <= _ONE_THREAD_UP_TO else nullcontext():
+        with _threads_for(size):
             rows = max(64, _BLOCK_ELEMENTS // max(1, *state.inputs.shape))
             covariances = CrossKernel(
                 self.kernel, state.inputs, np.log(known.length_scales), np.log(known.output_scale), min(rows, len(mean))
@@ -297,15 +296,21 @@ class GaussianProcess:
         known: Hyperparameters,
         standardisation: Standardisation,
     ) -> _Conditioned:
-        matrix = self._kernel_matrix(inputs, None, known)
-        matrix[np.diag_indices_from(matrix)] += known.noise if fixed_noise is None else known.noise + fixed_noise
-        lower = jittered_cholesky(matrix)
-        mean = known.mean
-        if mean is None:
-            solved_ones = _solve(lower, np.ones(len(inputs)))
-            mean = float(solved_ones @ standardised / solved_ones.sum()) if len(inputs) else 0.0
-        residuals = standardised - mean
-        return _Conditioned(inputs, residuals, known, mean, standardisation, lower, _solve(lower, residuals))
+        with _threads_for(len(inputs)):
+            matrix = self._kernel_matrix(inputs, None, known)
+            matrix[np.diag_indices_from(matrix)] += known.noise if fixed_noise is None else known.noise + fixed_noise
+            lower = jittered_cholesky(matrix)
+            mean = known.mean
+            if mean is None:
+                solved_ones = _solve(lower, np.ones(len(inputs)))
+                mean = float(solved_ones @ standardised / solved_ones.sum()) if len(inputs) else 0.0
+            residuals = standardised - mean
+            return _Conditioned(inputs, residuals, known, mean, standardisation, lower, _solve(lower, residuals))
+
+
+def _threads_for(observations: int) -> AbstractContextManager[None]:
+    """On a busy machine two BLAS threads wait for each other longer than either computes."""
+    return one_blas_thread() if observations <= _ONE_THREAD_UP_TO else nullcontext()
 
 
 def _solve(lower: Array, right_side: Array) -> Array:
