@@ -120,14 +120,14 @@ def info(
     if json:
         typer.echo(_json.dumps(found, indent=2))
         return
-    splits = ", ".join(f"{split} {n}" for split, n in found["splits"].items()) or "none"
+    splits = ", ".join(f"{split} {n}" for split, n in found["splits"].items()) or "no splits"
     lines = {
         "tasks": f"{found['tasks']:,} ({splits}; {found['initial']:,} with an initial design)",
         "pipelines": f"{found['pipelines']:,}; {found['missing']:.1%} of the losses are missing",
         "recorded": ", ".join(["losses", *(k for k in ("seconds", "statuses") if found[k]), *found["metafeatures"]]),
         "space": f"{space.name}: {', '.join(f'{s.name} ({len(s.algorithms)})' for s in space.stages)}; "
         f"{space.width} columns",
-        "cache": f"{found['size'] / 1e6:.0f} MB in {place}",
+        "on disk": f"{_megabytes(place)} in {place}",
     }
     table = _table("", "")
     table.show_header = False
