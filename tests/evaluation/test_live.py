@@ -5,12 +5,15 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from headstart.data import Dataset, DataWarning, make_splits
 from headstart.errors import InvalidInput, UnknownName
-from headstart.evaluation.live import LiveObjective
+from headstart.evaluation.live import LiveObjective, fit_model
 from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.scoring import Metric
 from headstart.space import Algorithm, Float, Integer, Pipeline, PipelineSpace, Stage
@@ -156,6 +159,26 @@ class TestOutcome:
         with Sandbox(made) as sandbox:
             outcome = sandbox(LOGISTIC, Limits(seconds=60), 0)
         assert outcome.loss == made(LOGISTIC, NO_LIMIT, 0).loss
+
+
+class TestForestsInTime:
+    def grown(self, forest, seconds):
+        X, y = load_breast_cancer(return_X_y=True)
+        model = make_pipeline(StandardScaler(), forest)
+        return fit_model(model, X[:300], y[:300], None, (X[300:], y[300:], None), seconds), X[300:]
+
+    @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier, RandomForestRegressor])
+    def test_with_time_enough_it_is_the_same_forest(self, kind):
+        whole, rows = self.grown(kind(30, random_state=1), None)
+        parts, _ = self.grown(kind(30, random_state=1), 1e9)
+        np.testing.assert_array_equal(parts.predict(rows), whole.predict(rows))
+        assert parts[-1].get_params() == whole[-1].get_params()
+
+    def test_without_time_it_has_few_trees(self):
+        model, rows = self.grown(RandomForestClassifier(30, random_state=1), 0.0)
+        assert len(model[-1].estimators_) == model[-1].n_estimators == 3
+        assert not model[-1].warm_start
+        assert model.predict(rows).shape == (len(rows),)
 
 
 class TestFidelity:
