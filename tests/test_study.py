@@ -351,6 +351,45 @@ class TestDeadline:
         assert [t.outcome.status for t in history] == [Status.TIMEOUT] * 2
 
 
+class TestThinkingAhead:
+    def pending(self, n_jobs, **budget):
+        """Most proposals that were pending at once, each evaluation having waited for one more than there are jobs."""
+        most = []
+
+        def objective(pipeline):
+            end = time.monotonic() + (20.0 if "evaluations" not in budget else 0.05)
+            while len(study.history.pending) <= n_jobs and time.monotonic() < end and study._stop_reason is None:
+                time.sleep(0.002)
+            most.append(len(study.history.pending))
+            return 0.5
+
+        study = Study(live_task(), objective, callbacks=[lambda s, t: s.stop() if t.number >= 2 else None])
+        study.run(n_jobs=n_jobs, **budget)
+        return max(most)
+
+    @pytest.mark.parametrize("n_jobs", [2, 3])
+    def test_with_time_alone_the_next_one_is_chosen_while_all_jobs_are_busy(self, n_jobs):
+        assert self.pending(n_jobs, seconds=600) == n_jobs + 1
+
+    def test_a_number_of_evaluations_is_not_exceeded(self):
+        assert self.pending(2, seconds=600, evaluations=3) == 2
+
+    def test_what_was_chosen_and_not_started_is_run_first_later(self):
+        def objective(pipeline):
+            end = time.monotonic() + 20.0
+            while len(study.history.pending) < 2 and time.monotonic() < end:
+                time.sleep(0.002)
+            study.stop()
+            return 0.5
+
+        study = Study(live_task(), objective)
+        with ThreadPoolExecutor(1) as executor:
+            study.run(seconds=600, executor=executor)
+        assert list(study.history.pending) == [1]
+        study.objective = FunctionObjective(lambda pipeline: 0.5)
+        assert [t.number for t in study.run(evaluations=3)] == [0, 1, 2]
+
+
 class TestConstraints:
     def test_the_best_trial_keeps_them(self):
         def objective(pipeline, seed):

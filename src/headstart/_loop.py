@@ -57,7 +57,7 @@ class Loop:
         self.finished = study._untold
         pending = study.history.pending
         self.queue = [proposal for number, proposal in sorted(pending.items()) if number not in self.finished]
-        """Proposals that an earlier run left pending; they run first, under their numbers."""
+        """Proposals that run first, under their numbers: left pending by an earlier run, or waiting for a job."""
         self.asked = len(study.history) + len(pending)
         self.n_trials = len(study.history) + len(self.finished)
         self.without_improvement = 0
@@ -93,6 +93,8 @@ class Loop:
                 if reason is not None:
                     return reason
                 raise HeadstartError(f"{self.study.optimizer!r} waits for results, but nothing is under way")
+            if reason is None:
+                self._think_ahead()
             done, _ = wait(self.running, timeout=_TICK_SECONDS, return_when=FIRST_COMPLETED)
             # All are stored before any is told: telling runs the user's callbacks. By number, so that results that
             # came at once are taken in the same order each time.
@@ -137,6 +139,22 @@ class Loop:
             self._log_ask(proposals[0])
             self._submit(proposals[0])
         return self._why_stop()
+
+    def _think_ahead(self) -> None:
+        """Choose what runs next while evaluations are under way, where nothing but time is counted.
+
+        It then starts without delay as soon as a job is free; that it was chosen without the last result is the price.
+        """
+        wanted = self.deadline is not None and self.evaluations is None and not self.in_order and not self.queue
+        if not wanted or len(self.running) < self.n_jobs or any(future.done() for future in self.running):
+            return
+        try:
+            proposals = self.study.optimizer.ask(1)
+        except Exhausted:
+            return  # asked again when a job is free
+        for proposal in proposals:
+            self._log_ask(proposal)
+            self.queue.append(proposal)
 
     def _log_ask(self, proposal: Proposal) -> None:
         self.asked += 1

@@ -8,6 +8,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -215,8 +216,15 @@ class Run:
                 evaluations=self.settings.evaluations,
                 patience=self.settings.patience,
                 n_jobs=self.plan.n_jobs,
+                executor=self._executor(stack),
             )
         return str(self.study.reason)
+
+    def _executor(self, stack: ExitStack) -> Executor | None:
+        """A thread for a single job in a sandbox too, so that the next pipeline is chosen while it runs."""
+        if not self.settings.sandbox or self.plan.n_jobs > 1 or self.search_end is None:
+            return None
+        return stack.enter_context(ThreadPoolExecutor(1))
 
     def take(self, model: Model, considered: Iterable[int]) -> None:
         """Go on with the fitted models of an earlier model of this run, which then need not be fitted again.
