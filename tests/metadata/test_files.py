@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,15 @@ def test_something_else_is_left_alone(tmp_path):
     (tmp_path / "empty").mkdir()
     save_meta(small_meta(), tmp_path / "empty")
     assert_same(small_meta(), load_meta(tmp_path / "empty"))
+
+
+def test_several_at_once(tmp_path):
+    metas = [small_meta(n) for n in (2, 3, 4, 5)]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in pool.map(lambda i: save_meta(metas[i % 4], tmp_path / "meta"), range(40)):
+            pass
+    assert load_meta(tmp_path / "meta").key in [meta.key for meta in metas]
+    assert [p.name for p in tmp_path.iterdir()] == ["meta"]
 
 
 def test_remains_of_a_crash_are_cleared(tmp_path):

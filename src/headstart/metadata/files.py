@@ -18,6 +18,7 @@ and renamed at the end, so that there is all of it or nothing; what is read is c
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -55,6 +56,7 @@ _CONTENT = {
 }
 """What the header must hold."""
 _COLUMNS_AT_ONCE = 64
+_ATTEMPTS = 20
 _LEFT_BEHIND = 3600.0
 """Seconds after which an unfinished directory beside the place is taken for the remains of a crash."""
 
@@ -118,21 +120,27 @@ def is_meta(path: Path) -> bool:
 
 def _sweep(target: Path) -> None:
     for old in target.parent.glob(f".{target.name}.*.tmp"):
-        if time.time() - old.stat().st_mtime > _LEFT_BEHIND:
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process is done with it
+            if time.time() - old.stat().st_mtime > _LEFT_BEHIND:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
-    """Rename; an empty directory or an older meta-dataset gives way."""
+    """Rename; an empty directory or an older meta-dataset gives way, also one that another process put there by now."""
     before = temporary.with_name(temporary.name.replace(".tmp", ".old.tmp"))
-    if target.exists():
-        os.rename(target, before)
-    try:
-        os.rename(temporary, target)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.rename(before, target)
-        raise
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(target, before)
+        try:
+            os.rename(temporary, target)
+            break
+        except OSError as error:
+            taken = error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+            if not taken or not attempts_left:
+                with contextlib.suppress(OSError):
+                    os.rename(before, target)
+                raise
+            shutil.rmtree(before, ignore_errors=True)
     shutil.rmtree(before, ignore_errors=True)
 
 
