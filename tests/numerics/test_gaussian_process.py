@@ -137,6 +137,34 @@ def test_a_fantasy_at_the_mean_only_takes_uncertainty_away():
     assert after_std < 0.9 * std
 
 
+def test_leave_one_out_equals_leaving_out():
+    inputs, targets = wavy(12)
+    process = GaussianProcess().fit(inputs, 3.0 + 5.0 * targets)
+    mean, std = process.leave_one_out()
+    for i in range(12):
+        others = np.arange(12) != i
+        rest = GaussianProcess().condition(
+            inputs[others],
+            3.0 + 5.0 * targets[others],
+            process.hyperparameters,
+            standardisation=process.standardisation,
+        )
+        expected_mean, expected_std = rest.posterior(inputs[i : i + 1])
+        noise = process.hyperparameters.noise * process.standardisation.scale**2
+        np.testing.assert_allclose(mean[i], expected_mean[0], rtol=1e-8)
+        np.testing.assert_allclose(std[i] ** 2, expected_std[0] ** 2 + noise, rtol=1e-8)
+    assert [len(part) for part in GaussianProcess().fit(np.zeros((0, 2)), []).leave_one_out()] == [0, 0]
+
+
+def test_weights_give_the_mean():
+    inputs, targets = wavy(15)
+    process = GaussianProcess().fit(inputs, targets)
+    known = process.hyperparameters
+    cross = kernel_matrix("matern52", inputs[:4] + 0.1, inputs, np.log(known.length_scales), np.log(known.output_scale))
+    expected = process.standardisation.undo(known.mean + cross @ process.weights)
+    np.testing.assert_allclose(process.posterior(inputs[:4] + 0.1)[0], expected, rtol=1e-9)
+
+
 def test_interpolates_with_tiny_noise():
     inputs, targets = wavy(20, noise=0.0)
     process = GaussianProcess().condition(inputs, targets, Hyperparameters(np.full(3, 0.5), 1.0, 1e-10))

@@ -126,6 +126,11 @@ class GaussianProcess:
         """Between the caller's targets and the standardised ones that hyper-parameters refer to."""
         return self._fitted().standardisation
 
+    @property
+    def weights(self) -> Array:
+        """α, shape ``(n,)``: the standardised mean at x is the constant mean plus k(x, X) α."""
+        return self._fitted().weights
+
     def fit(
         self,
         inputs: ArrayLike,
@@ -262,6 +267,21 @@ class GaussianProcess:
                 variance[block] -= np.einsum("ij,ij->i", projected, projected)
         std = np.sqrt(np.maximum(variance, 0.0))
         return state.standardisation.undo(mean), std * state.standardisation.scale
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of each observation given all others, noise included: two arrays ``(n,)``.
+
+        In closed form, μ_i = y_i - α_i / (K⁻¹)_ii and σ²_i = 1 / (K⁻¹)_ii, under the hyper-parameters, the constant
+        mean among them, that were learned from all observations.
+        """
+        state = self._fitted()
+        if not len(state.inputs):
+            return np.zeros(0), np.zeros(0)
+        inverse = lapack.dtrtri(state.lower, lower=1)[0]
+        precision = np.einsum("ij,ij->j", inverse, inverse)
+        mean = state.residuals + state.mean - state.weights / precision
+        to = state.standardisation
+        return to.undo(mean), to.scale / np.sqrt(precision)
 
     def joint_posterior(self, candidates: ArrayLike) -> tuple[Array, Array]:
         """Mean ``(m,)`` and covariance ``(m, m)`` of the function at candidates ``(m, d)``."""
