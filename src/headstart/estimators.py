@@ -70,8 +70,8 @@ _PARAMETERS = """
     n_jobs
         Evaluations at once; -1 for all cores. By default as many as there are cores and memory for.
     memory_limit
-        Bytes for this process as it is now and all evaluations, such as ``4e9``. An evaluation that goes beyond its
-        part is ended. The models that the final one is made of are loaded on top of it.
+        Bytes for this process and all evaluations, such as ``4e9``. An evaluation that goes beyond its part is ended,
+        and members whose fitted models would not fit are left out of the model, but for one.
     evaluation_seconds
         Most seconds for one pipeline. By default a sixth of the time budget.
     kinds

@@ -185,6 +185,25 @@ class TestSearch:
         again = HeadstartClassifier(1000, **quick).fit(frame, target="label", resume=True)
         np.testing.assert_array_equal(again.predict_proba(frame), first.predict_proba(frame))
 
+    @pytest.mark.parametrize("fits", [1, 0])
+    def test_members_that_do_not_fit_into_memory_are_left_out(
+        self, frame: pd.DataFrame, quick: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fits: int
+    ) -> None:
+        quick |= {"evaluations": 3, "include": ["logistic_regression", "decision_tree", "gaussian_nb"]}
+        whole = HeadstartClassifier(**quick, memory_limit=10**12).fit(frame, target="label")
+        assert len(whole.model_.members) > 1
+        assert not any("memory_limit" in note for note in whole.notes_)
+        seeds = [whole._run.seed_of(m.number) for m in sorted(whole.model_.members, key=lambda m: -m.weight)]
+        sizes = {seed: 2 * 10**12 + place for place, seed in enumerate(seeds)}
+        if fits:
+            sizes[seeds[1]] = 0
+        monkeypatch.setattr("headstart.fitting.shelf.Shelf.size", lambda _, seed: sizes[seed])
+        small = HeadstartClassifier(**quick, memory_limit=10**12).fit(frame, target="label")
+        (member,) = small.model_.members
+        assert small._run.seed_of(member.number) == seeds[fits]  # the one that fits, or the smallest
+        assert member.weight == 1
+        assert any(f"{len(seeds) - 1} of {len(seeds)} members were left out" in note for note in small.notes_)
+
     def test_resume_of_a_loaded_model_takes_its_fitted_models(
         self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

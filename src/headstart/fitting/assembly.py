@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 
 from headstart.ensemble import select_ensemble
@@ -30,6 +31,8 @@ Array = NDArray[np.float64]
 _NEARLY_ALL = 0.9
 SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
+LOADED_BYTES = 1.5
+"""Most memory that models take for each byte of their file; forests, boosters and kernel machines were measured."""
 
 
 class Assembly:
@@ -163,14 +166,37 @@ class Assembly:
         Of windows that grow with time, the models of those count that had nearly all rows.
         """
         sizes = np.array([len(train) for train, _ in self.run.plan.splits])
+        chosen = [(trial, weight) for trial, weight in zip(trials, weights.tolist(), strict=True) if weight > 0]
+        chosen = self._that_fit(chosen)
         members = []
-        for trial, weight in zip(trials, weights.tolist(), strict=True):
-            if weight > 0:
-                models = self._models(trial) or []
-                large = sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max()
-                kept = [model for model, is_large in zip(models, large.tolist(), strict=True) if is_large]
-                members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept))
+        for trial, weight in chosen:
+            models = self._models(trial) or []
+            large = sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max()
+            kept = [model for model, is_large in zip(models, large.tolist(), strict=True) if is_large]
+            members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept))
         return members
+
+    def _that_fit(self, chosen: list[tuple[Trial, float]]) -> list[tuple[Trial, float]]:
+        """Those whose models fit into the memory that is left, the heaviest first; one at least, the smallest."""
+        limit = self.run.settings.memory_limit
+        if limit is None:
+            return chosen
+        left = limit - psutil.Process().memory_info().rss
+        sizes = {t.number: LOADED_BYTES * self.run.shelf.size(self.run.seed_of(t.number)) for t, _ in chosen}
+        kept = set()
+        for trial, _ in sorted(chosen, key=lambda item: -item[1]):
+            if sizes[trial.number] <= left:
+                kept.add(trial.number)
+                left -= sizes[trial.number]
+        if not kept:
+            kept.add(min(sizes, key=lambda number: sizes[number]))
+        if len(kept) < len(chosen):
+            self.run.notes.append(
+                f"{len(chosen) - len(kept)} of {len(chosen)} members were left out, for their fitted models do not fit "
+                f"into the memory_limit of {limit:.3g} bytes"
+            )
+        total = sum(weight for trial, weight in chosen if trial.number in kept)
+        return [(trial, weight / total) for trial, weight in chosen if trial.number in kept]
 
     def _last_limits(self, share: float) -> Limits:
         """Of work that must end with the budget."""
@@ -188,9 +214,10 @@ class Assembly:
             shelf = Shelf(self.run.sandboxed(objective, stack), len(members))
             wanted = [(m.pipeline, seeds[m.number], FULL) for m in sorted(members, key=lambda m: -m.weight)]
             found = evaluate_all(shelf, wanted, self._last_limits(0.95), self.run.plan.n_jobs)
+            fitted = {seed: shelf.models(seed) for seed in found}
         if len(found) < len(members):
             self.run.notes.append(f"{len(members) - len(found)} members were not fitted on all rows for want of time")
-        return [replace(m, models=found.get(seeds[m.number], m.models)) for m in members]
+        return [replace(m, models=fitted.get(seeds[m.number]) or m.models) for m in members]
 
     def _decisions(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
         """Calibration and thresholds, learned from predictions for validation rows."""

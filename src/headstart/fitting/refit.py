@@ -73,9 +73,9 @@ class RefitObjective:
 
 def evaluate_all(
     shelf: Shelf, wanted: Sequence[tuple[Pipeline, int, Fidelity]], limits: Limits, n_jobs: int
-) -> dict[int, list[Any]]:
-    """The models of several evaluations, by their seeds; those that fail or miss the deadline have none."""
+) -> list[int]:
+    """Evaluate several pipelines and return the seeds of those whose models are on the shelf now."""
     with ThreadPoolExecutor(n_jobs) as pool:
         outcomes = pool.map(lambda item: shelf(item[0], limits, item[1], item[2]), wanted)
         ok = [seed for (_, seed, _), outcome in zip(wanted, outcomes, strict=True) if outcome.ok]
-    return {seed: models for seed in ok if (models := shelf.models(seed)) is not None}
+    return [seed for seed in ok if seed in shelf]

@@ -67,6 +67,12 @@ class Shelf:
         with self._mutex:
             return seed in self._models
 
+    def size(self, seed: int) -> int:
+        """Bytes of the file of the models of the evaluation with this seed; 0 where they are in memory already."""
+        with self._mutex:
+            _, models = self._models.get(seed, (0.0, None))
+        return models.stat().st_size if isinstance(models, Path) else 0
+
     def models(self, seed: int) -> list[Any] | None:
         """The models of the evaluation with this seed, or None if they are not there (any more)."""
         with self._mutex:
