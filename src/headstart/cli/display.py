@@ -18,7 +18,7 @@ from rich.text import Text
 
 from headstart.cli.messages import saying_with
 from headstart.cli.signals import Signals
-from headstart.fitting.progress import Lines, Progress
+from headstart.fitting.progress import Lines, Progress, best_so_far
 from headstart.trials import Trial
 
 if TYPE_CHECKING:
@@ -147,12 +147,12 @@ class Picture(Display):
         super().begin(run)
         self.doing = ""
         self.statuses.update(str(t.outcome.status) for t in run.history)
-        self.best = run.history.best
+        self.best = best_so_far(run)
 
     def trial(self, run: Run, trial: Trial) -> None:
         super().trial(run, trial)
         self.statuses[str(trial.outcome.status)] += 1
-        if trial is run.history.best:
+        if trial is best_so_far(run):
             self.best = trial
             self.improvements.append((run.elapsed, _score(run, trial), steps(trial.pipeline)))
 
@@ -209,7 +209,8 @@ class Picture(Display):
         if best is None:
             return Text("-")
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(f"{run.metric.name} {_score(run, best)}", style="bold green").append(f"  {steps(best.pipeline)}")
+        text.append(f"{run.metric.name} {_score(run, best)}", style="bold green")
+        text.append("" if best.proposal.fidelity.is_full else " at first look").append(f"  {steps(best.pipeline)}")
         return text
 
     def _running(self, run: Run) -> Text:

@@ -11,6 +11,14 @@ if TYPE_CHECKING:
     from headstart.fitting.run import Run
 
 
+def best_so_far(run: Run) -> Trial | None:
+    """The best trial, or as long as none was on all rows the best one of the first look."""
+    if run.history.best is not None:
+        return run.history.best
+    found = [t for t in run.history if t.outcome.ok and run.history.is_feasible(t)]
+    return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
+
+
 class Progress:
     """Is told what happens; this one does nothing with it."""
 
@@ -50,13 +58,15 @@ class Lines(Progress):
     def trial(self, run: Run, trial: Trial) -> None:
         from headstart.fitting.reports import in_words
 
-        if trial is run.history.best:
+        if trial is best_so_far(run):
             score = run.metric.to_score(float(trial.outcome.loss or 0.0))
             steps = in_words(trial, [stage.name for stage in run.space.stages])
-            self.write(f"{run.elapsed:7.1f} s  {run.metric.name} {score:.5g}  {steps}")
+            look = "" if trial is run.history.best else ", at first look"
+            self.write(f"{run.elapsed:7.1f} s  {run.metric.name} {score:.5g}{look}  {steps}")
         elif run.elapsed - self._last > self.every:
-            failed = sum(not t.outcome.ok for t in run.history)
-            self.write(f"{run.elapsed:7.1f} s  {len(run.history)} pipelines tried, {failed} failed")
+            tried, failed = len(run.history), sum(not t.outcome.ok for t in run.history)
+            pipelines = "1 pipeline" if tried == 1 else f"{tried} pipelines"
+            self.write(f"{run.elapsed:7.1f} s  {pipelines} tried, {failed} failed")
         else:
             return
         self._last = run.elapsed
