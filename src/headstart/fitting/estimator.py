@@ -1,0 +1,370 @@
+"""What `HeadstartClassifier` and `HeadstartRegressor` share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from headstart.data.dataset import Dataset
+from headstart.data.errors import TableError
+from headstart.errors import InvalidInput
+from headstart.evaluation.live import fit_model
+from headstart.fitting import reports
+from headstart.fitting.checks import check_features, check_pair
+from headstart.fitting.model import Model
+from headstart.fitting.progress import Lines, Progress
+from headstart.fitting.refit import build_for_all_rows, stopped_at
+from headstart.fitting.run import Run
+from headstart.fitting.settings import Settings
+from headstart.history import History
+
+if TYPE_CHECKING:
+    from headstart.optimizers.base import Optimizer
+    from headstart.space.space import PipelineSpace
+
+
+class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share."""
+
+    model_: Model
+    leaderboard_: pd.DataFrame
+    failures_: pd.DataFrame
+    history_: History
+
+    _kind: Literal["classification", "regression"]
+    _run: Run | None = None
+
+    def __init__(
+        self,
+        time_budget: float | None = None,
+        *,
+        evaluations: int | None = None,
+        patience: int | None = None,
+        metric: str | Callable[..., float] | None = None,
+        optimizer: str | Optimizer = "default",
+        space: str | PipelineSpace | None = None,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        ensemble: bool = True,
+        max_members: int = 10,
+        refit: Literal["bag", "full", "single"] = "bag",
+        splitter: Any = None,
+        constraints: Mapping[str, float] | None = None,
+        n_jobs: int | None = None,
+        memory_limit: int | None = None,
+        evaluation_seconds: float | None = None,
+        kinds: Mapping[str, str] | None = None,
+        random_state: int | None = 0,
+        store: str | PathLike[str] | None = None,
+        sandbox: bool = True,
+        verbose: bool = False,
+    ) -> None:
+        self.time_budget = time_budget
+        self.evaluations = evaluations
+        self.patience = patience
+        self.metric = metric
+        self.optimizer = optimizer
+        self.space = space
+        self.include = include
+        self.exclude = exclude
+        self.ensemble = ensemble
+        self.max_members = max_members
+        self.refit = refit
+        self.splitter = splitter
+        self.constraints = constraints
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.evaluation_seconds = evaluation_seconds
+        self.kinds = kinds
+        self.random_state = random_state
+        self.store = store
+        self.sandbox = sandbox
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | str | None = None,
+        groups: ArrayLike | str | None = None,
+        *,
+        times: ArrayLike | str | None = None,
+        target: str | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Search for pipelines and make a model of the best.
+
+        Parameters
+        ----------
+        X
+            A DataFrame, an array, a sparse matrix, or the path of a file.
+        y
+            One value per row; or leave it out and name the column with `target`.
+        sample_weight
+            How much each row counts; values or the name of a column.
+        groups
+            Rows of one group are never split between training and validation.
+        times
+            Training rows are then always before validation rows.
+        target
+            Name of the column of X to predict.
+        resume
+            Go on with the last fit, of this object or in `store`, with a new budget of time. An object that was loaded
+            brings its fitted models along; otherwise the best pipelines in `store` are fitted again first.
+        progress
+            Is told what happens; see `headstart.fitting.progress`.
+        """
+        started = time.time()
+        settings = self._settings()
+        dataset = self._dataset(X, y, target, sample_weight, groups, times)
+        if progress is None:
+            progress = Lines() if self.verbose else Progress()
+        if resume and self._run is not None and self._run.dataset.key == dataset.key:
+            self._run.restart(settings, progress)
+        elif resume and self._run is not None:
+            raise InvalidInput("a fit can only be resumed with the same data; leave resume out to start anew")
+        elif resume and self.store is None:
+            raise InvalidInput("there is nothing to resume: this object was not fitted before and has no store")
+        else:
+            self._run = None  # its files go before there are new ones
+            self._run = Run(
+                dataset,
+                settings,
+                location=None if self.store is None else _location(self.store),
+                resume=resume,
+                started=started,
+                progress=progress,
+            )
+            if resume and "model_" in self.__dict__:  # one that was loaded
+                self._run.take(self.model_, self.leaderboard_["trial"].tolist())
+        self._forget()
+        self._set_columns(dataset)
+        self._run.search()
+        self._take(self._run)
+        return self
+
+    def finish(self) -> Self:
+        """Make the model of what was found by a `fit` that Ctrl-C ended."""
+        if self._run is None:
+            raise InvalidInput("there is nothing to finish: fit was not called, or did not come to searching")
+        self._take(self._run)
+        return self
+
+    def _settings(self) -> Settings:
+        given = self.get_params(deep=False)
+        seed = given.pop("random_state")
+        for name in ("kinds", "store", "verbose"):
+            del given[name]
+        return Settings(**given, seed=0 if seed is None else seed)
+
+    def _dataset(self, X: Any, y: Any, target: str | None, weights: Any, groups: Any, times: Any) -> Dataset:
+        """The dataset of what `fit` was given."""
+        roles: dict[str, Any] = {"weights": weights, "groups": groups, "times": times, "kinds": self.kinds}
+        task = "regression" if self._kind == "regression" else "classification"
+        if isinstance(y, str) and target is None:
+            target, y = y, None
+        if target is not None:
+            if y is not None:
+                raise InvalidInput("give y or target, not both")
+            return Dataset.from_table(X, target, task=task, **roles)
+        if isinstance(X, Dataset):
+            given = [name for name, value in {"y": y, **roles}.items() if value is not None]
+            if given:
+                raise InvalidInput(f"a Dataset has its target and roles already; give {', '.join(given)} to Dataset")
+            if (X.task == "regression") != (self._kind == "regression"):
+                raise InvalidInput(f"{type(self).__name__} cannot learn a {X.task or 'table without a target'}")
+            return X
+        X, y = check_pair(X, y, self._kind)
+        roles |= {name: np.asarray(roles[name]) for name in ("weights", "groups") if _array_like(roles[name])}
+        return Dataset.from_arrays(X, y, task=task, **roles)
+
+    def _set_columns(self, dataset: Dataset) -> None:
+        self.n_features_in_ = dataset.n_features
+        if not dataset.is_sparse and not dataset.schema.by_position:
+            self.feature_names_in_ = np.asarray(dataset.schema.names, dtype=object)
+        if dataset.classes is not None:
+            self.classes_ = dataset.classes
+
+    def _forget(self) -> None:
+        for name in ("feature_names_in_", "model_", "_best"):
+            self.__dict__.pop(name, None)
+
+    def _take(self, run: Run) -> None:
+        """The model of a run that has searched, and reports about it."""
+        try:
+            self.model_ = run.finish()
+        finally:
+            run.progress.end(run)
+        self.history_ = run.history
+        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_)
+        self.failures_ = reports.failures(run.history)
+        self.notes_ = list(self.model_.notes)
+
+    # -- use --------------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels, or numbers for a regression, for anything that `fit` takes."""
+        return self._fitted.predict(self._checked(X))
+
+    @property
+    def _fitted(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self, "model_")
+        X = check_features(X)
+        if not hasattr(X, "columns") and hasattr(X, "shape") and X.shape[1] != self.n_features_in_:
+            raise TableError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                f"as input"
+            )
+        return X
+
+    @property
+    def best_pipeline_(self) -> Any:
+        """The best pipeline as a plain scikit-learn `Pipeline`, fitted on all rows when it is first asked for.
+
+        It takes the table that `fit` was given, as a DataFrame, and predicts labels as they were given.
+        """
+        check_is_fitted(self, "model_")
+        if "_best" not in self.__dict__:
+            if self._run is None:
+                raise InvalidInput(
+                    "the best pipeline was not fitted before this model was saved, and the rows are not kept; "
+                    "look at best_pipeline_ before saving, or use export_code and fit again"
+                )
+            self._best = _best_pipeline(self._run, self.model_)
+        return self._best
+
+    def leaderboard(self, X: Any = None, y: Any = None) -> pd.DataFrame:
+        """The pipelines that were tried, best first; with a test table also how well the members do on that."""
+        check_is_fitted(self, "model_")
+        if X is None:
+            return self.leaderboard_
+        return reports.test_leaderboard(self.leaderboard_, self.model_, *self._test_rows(X, y), self._metric())
+
+    def feature_importance(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        repeats: int = 5,
+        seed: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> pd.DataFrame:
+        """How much worse the metric is when a column's values are shuffled: mean and standard deviation.
+
+        Parameters
+        ----------
+        X, y
+            Best a table that the model was not trained on; without y the table must have the target's column.
+        repeats
+            How many times each column is shuffled.
+        progress
+            Is told how many columns are done, and of how many.
+        """
+        from headstart.fitting.importance import permutation_importance
+
+        ready, truth = self._test_rows(X, y)
+        return permutation_importance(self.model_, ready, truth, self._metric(), repeats, seed, progress)
+
+    def _metric(self) -> Any:
+        from headstart.evaluation.scoring import Metric
+
+        given = self.get_params(deep=False)["metric"]
+        return Metric(given if given is not None else self.model_.metric, self.model_.task)
+
+    def _test_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Test rows in the form of the training rows, and their target as codes or numbers."""
+        check_is_fitted(self, "model_")
+        return reports.test_rows(self.model_, X, y)
+
+    def save(self, path: str | PathLike[str], *, safe: bool = True) -> None:
+        """Write the model to a file; see `headstart.fitting.saving`.
+
+        Parameters
+        ----------
+        path
+            An existing file is replaced if it is a model, and left alone otherwise.
+        safe
+            Write data only, which `load` reads without running code from the file. ``False`` writes a pickle, which
+            also holds algorithms and metrics of your own, and which only those can load who trust you.
+        """
+        from headstart.fitting.saving import save
+
+        check_is_fitted(self, "model_")
+        save(self, path, safe=safe)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, trusted: bool = False) -> Self:
+        """Read a model that was saved.
+
+        Parameters
+        ----------
+        trusted
+            Also read a pickle. Loading a pickle runs code that its writer chose: say True only for a file whose writer
+            you trust as you trust the programs that you run.
+        """
+        from headstart.fitting.saving import load
+
+        found = load(path, trusted=trusted)
+        if not isinstance(found, cls):
+            raise InvalidInput(f"{path} holds a {type(found).__name__}, not a {cls.__name__}")
+        return found
+
+    def export_code(self, table: str = "table.csv") -> str:
+        """A Python script that builds the best pipeline and fits it to `table`, without Headstart."""
+        from headstart.fitting.export import export_code
+
+        check_is_fitted(self, "model_")
+        return export_code(self, table)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_run", None)  # open files and processes
+        state.pop("history_", None)
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _array_like(value: Any) -> bool:
+    return value is not None and not isinstance(value, str | pd.Series)
+
+
+def _location(store: str | PathLike[str]) -> str | Path:
+    return store if isinstance(store, str) else Path(store)
+
+
+def _best_pipeline(run: Run, model: Model) -> Any:
+    """The best member's pipeline, fitted on all rows with the labels as they were given."""
+    best = model.best
+    data = run.dataset
+    assert data.y is not None
+    if best.number < 0:  # the simple model that stood in for want of time
+        pipeline = clone(best.models[0])
+    else:
+        seed, rounds = run.seed_of(best.number), stopped_at(best.models)
+        pipeline = build_for_all_rows(run.space, best.pipeline, seed, data.preparation, rounds)
+    y = data.y if data.classes is None else data.classes[data.y]
+    return fit_model(pipeline, data.X, y, data.weights)
