@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from headstart import registry
 from headstart.evaluation.synthetic import Synthetic
 from headstart.store import Store
 from headstart.study import Study
@@ -34,7 +35,9 @@ def test_help_and_version():
 
 def test_methods():
     lines = headstart("methods").stdout.splitlines()
-    assert "optimizer     bayes, default, portfolio, random" in lines
+    assert [line.split()[0] for line in lines] == list(registry.KINDS)
+    assert lines[0] == "optimizer     " + ", ".join(registry.names("optimizer"))
+    assert "bayes" in lines[0]
 
 
 def test_studies(store):
