@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -15,8 +16,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from headstart import cli
 from headstart.cli import complete, fit, messages
-from headstart.cli.display import Picture, clock, counting, wants_picture
+from headstart.cli.display import Picture, clock, counting, make_display, wants_picture
 from headstart.cli.main import app, duration, main
 from headstart.cli.reports import show_bars
 from headstart.cli.signals import Signals, Terminated
@@ -443,3 +445,13 @@ def test_completion():
     assert {"lightgbm", "linear_svm"} <= set(complete.algorithms(ctx, "l"))
     ctx.params["space"] = "regression"
     assert "logistic_regression" not in complete.algorithms(ctx, "l")
+
+
+def test_the_budget_counts_from_the_start_of_the_command(headstart, monkeypatch):
+    seen = []
+    monkeypatch.setattr("headstart.cli.fit._read", lambda *_: seen.append(cli.began) or 1 / 0)
+    before = time.time()
+    assert headstart("fit", "train.csv", "-t", "label").code == 1
+    assert before <= seen[0] <= time.time()
+    monkeypatch.setattr(cli, "began", 5.0)
+    assert make_display(quiet=True).started == make_display(quiet=False).started == 5.0

@@ -16,6 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headstart import cli
 from headstart.cli.messages import saying_with
 from headstart.cli.signals import Signals
 from headstart.fitting.progress import Lines, Progress, best_so_far
@@ -39,10 +40,13 @@ def wants_picture(console: Console, environment: Mapping[str, str] = os.environ)
 
 def make_display(quiet: bool) -> Display:
     """The one that suits standard error."""
-    if quiet:
-        return Display(Progress())
     console = Console(stderr=True, highlight=False)
-    return Picture(console) if wants_picture(console) else Display(Lines(_write_line))
+    if quiet:
+        display = Display(Progress())
+    else:
+        display = Picture(console) if wants_picture(console) else Display(Lines(_write_line))
+    display.started = cli.began
+    return display
 
 
 def _write_line(line: str) -> None:
@@ -100,7 +104,7 @@ class Display(Progress):
 
     def begin(self, run: Run) -> None:
         run.started = self.started  # reading the table and loading the libraries took time as well
-        run.reserve = 0.0 if run.settings.seconds is None else min(0.05 * run.settings.seconds, 2.0)  # to write it
+        run.reserve = 0.0 if run.settings.seconds is None else min(0.1 * run.settings.seconds, 2.0)  # to write it
         self.run = self.signals.run = run
         self.inner.begin(run)
 

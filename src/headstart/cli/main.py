@@ -6,10 +6,12 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
+from time import time as time_now
 from typing import Annotated, Any
 
 import typer
 
+from headstart import cli
 from headstart.cli import complete, meta
 from headstart.cli.options import (
     AsJson,
@@ -354,6 +356,8 @@ def main(args: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
+    if args is not None:  # called by a program, which may have loaded this long ago
+        cli.began = time_now()
     code: int | None
     try:
         with plain_warnings():
