@@ -1,0 +1,117 @@
+"""Batches of tasks and pipelines for meta-training.
+
+=======  ============  ==================================================================================
+symbol   name in code  equation
+=======  ============  ==================================================================================
+B, n, F                tasks of a batch, pipelines of each, features of a pipeline
+x        points        (B, n, F)
+y        targets       (B, n), (loss - mean of its task) / std of its task over all that was observed
+         mask          (B, n), False where a task has fewer than n observations (and x, y are 0)
+=======  ============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput
+from headstart.metadata.metadataset import MetaDataset
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_LEAST_OBSERVATIONS = 2
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some tasks with some pipelines of each; see the notation."""
+
+    points: Array
+    targets: Array
+    mask: Mask
+    tasks: Rows
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+class TaskBatches:
+    """Draws batches from some of the tasks of a meta-dataset.
+
+    Tasks with fewer than two different losses say nothing and are left out.
+
+    Parameters
+    ----------
+    meta
+        Its matrices are read row by row and never copied whole.
+    points
+        (P, F) features of its pipelines.
+    """
+
+    def __init__(self, meta: MetaDataset, points: Array) -> None:
+        self._meta, self._points = meta, points
+        self.means, self.stds = np.zeros(len(meta)), np.zeros(len(meta))
+        useful = []
+        for task in range(len(meta)):
+            row = meta.loss_row(task)
+            observed = row[np.isfinite(row)].astype(np.float64)
+            if len(observed) >= _LEAST_OBSERVATIONS and observed.max() > observed.min():
+                self.means[task], self.stds[task] = observed.mean(), observed.std()
+                useful.append(task)
+        self.tasks: Rows = np.array(useful, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def draw(self, rng: np.random.Generator, n_tasks: int, n_pipelines: int) -> Batch:
+        """Random tasks, and for each of them random pipelines observed on it."""
+        return self.of(rng.permutation(self.tasks)[:n_tasks], rng, n_pipelines)
+
+    def of(self, tasks: Rows, rng: np.random.Generator, n_pipelines: int) -> Batch:
+        """These tasks, and for each of them random pipelines observed on it."""
+        columns = np.zeros((len(tasks), n_pipelines), dtype=np.int64)
+        targets = np.zeros((len(tasks), n_pipelines))
+        mask = np.zeros((len(tasks), n_pipelines), dtype=bool)
+        for b, task in enumerate(tasks):
+            row = self._meta.loss_row(int(task))
+            seen = np.flatnonzero(np.isfinite(row))
+            k = min(n_pipelines, len(seen))
+            columns[b, :k] = seen[rng.choice(len(seen), k, replace=False, shuffle=False)]
+            targets[b, :k] = (row[columns[b, :k]].astype(np.float64) - self.means[task]) / self.stds[task]
+            mask[b, :k] = True
+        points = self._points[columns]
+        points[~mask] = 0.0
+        return Batch(points, targets, mask, np.asarray(tasks, dtype=np.int64))
+
+
+def training_and_validation(
+    meta: MetaDataset, points: Array, rng: np.random.Generator, share: float = 0.1
+) -> tuple[TaskBatches, TaskBatches]:
+    """Batches to train on and batches to stop by.
+
+    The validation tasks of the meta-dataset where it has some, else a random share of its tasks, at least one; with
+    a single useful task that one serves for both.
+    """
+    training = TaskBatches(meta, points)
+    if not len(training):
+        raise InvalidInput(
+            "meta-training needs at least one task with two different losses, "
+            f"got none among the {len(meta)} tasks of meta-dataset {meta.name!r}"
+        )
+    if meta.validation is not None:
+        validation = TaskBatches(meta.validation, points)
+        if len(validation):
+            return training, validation
+    if len(training) == 1:
+        return training, training
+    order = rng.permutation(training.tasks)
+    held = max(1, round(share * len(order)))
+    return (
+        TaskBatches(meta.select(np.sort(order[held:])), points),
+        TaskBatches(meta.select(np.sort(order[:held])), points),
+    )

@@ -1,0 +1,60 @@
+"""Trained parameters in a file: an ``.npz`` of arrays with a JSON text among them, no pickles."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import ModelFileError
+
+_ABOUT = "about.json"
+
+
+def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
+    """Write arrays and JSON beside them; the file is there complete or not at all.
+
+    Parameters
+    ----------
+    path
+        The file; what was there is replaced.
+    arrays
+        By name; numbers or booleans.
+    about
+        JSON: what the arrays are and what made them.
+    """
+    path = Path(path)
+    for name, array in arrays.items():
+        if name == _ABOUT or np.asarray(array).dtype.kind not in "biuf":
+            raise ModelFileError(f"{name!r} must be an array of numbers that is not called {_ABOUT!r} to be saved")
+    text = np.frombuffer(json.dumps(dict(about), allow_nan=False).encode(), dtype=np.uint8)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, **{_ABOUT: text, **arrays})
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """What `save_arrays` wrote; `ModelFileError` for anything else. Nothing in the file is run."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(arrays.pop(_ABOUT).tobytes().decode())
+    except FileNotFoundError:
+        raise ModelFileError(f"no file of trained parameters at {os.fspath(path)!r}") from None
+    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters that can be read: {error}") from error
+    if not isinstance(about, dict):
+        raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters: its description is no JSON object")
+    return arrays, about

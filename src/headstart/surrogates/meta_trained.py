@@ -1,0 +1,95 @@
+"""`MetaTrained`: what surrogates with networks that were trained on other tasks share."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput, ModelFileError
+from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.checkpoints import load_arrays, save_arrays
+from headstart.neural.networks import Parameters
+from headstart.space.encoded import Encoded
+from headstart.space.space import PipelineSpace
+from headstart.surrogates.base import Surrogate, describe_part
+from headstart.task import Task
+
+Array = NDArray[np.float64]
+
+
+class MetaTrained(Surrogate):
+    """Base of surrogates whose parameters are learned from other tasks, with torch, and used with NumPy alone.
+
+    A subclass writes `learn`, which returns the parameters, beside `fit` and `predict`. What it needs of a pipeline
+    whatever the history is, it computes through `once`: for the pool of a task that happens one time only.
+    """
+
+    seed: int
+    _space: PipelineSpace | None = None
+    _parameters: Parameters
+
+    @abstractmethod
+    def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
+        """All that is kept of the other tasks."""
+
+    def meta_fit(self, meta: MetaDataset) -> Self:
+        if not len(meta):
+            raise InvalidInput(f"{type(self).__name__} learns from other tasks, got a meta-dataset without any")
+        self._parameters = self.learn(meta, np.random.default_rng(self.seed))
+        self._space = meta.pipelines.space
+        self.meta_key = meta.key
+        return self
+
+    def start(self, task: Task) -> Self:
+        if self._space is None:
+            raise InvalidInput(f"{type(self).__name__} learns from other tasks: call meta_fit or load before start")
+        fresh = super().start(task)
+        fresh._in_place = task.space == self._space
+        fresh._kept = {}
+        return fresh
+
+    _in_place: bool
+    _kept: dict[str, tuple[Encoded, Any]]
+
+    def points(self, encoded: Encoded) -> Array:
+        """Features (n, F) of pipelines in the columns that the parameters were learned for."""
+        assert self._space is not None
+        return (encoded if self._in_place else encoded.to(self._space)).features()
+
+    def once(self, name: str, encoded: Encoded, compute: Callable[[Array], Any]) -> Any:
+        """``compute(self.points(encoded))``; kept if these pipelines are the pool of the task."""
+        kept = self._kept.get(name)
+        if kept is not None and kept[0] is encoded:
+            return kept[1]
+        value = compute(self.points(encoded))
+        if encoded is self.task.candidates.pool:
+            self._kept[name] = (encoded, value)
+        return value
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write settings and what was learned to a file without pickles; `load` reads it."""
+        if self._space is None:
+            raise InvalidInput(f"{type(self).__name__} has learned nothing yet: call meta_fit before save")
+        about = {"surrogate": describe_part(self), "space": self._space.to_dict()}
+        save_arrays(path, self._parameters, about)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """A surrogate as it was saved."""
+        arrays, about = load_arrays(path)
+        try:
+            settings = dict(about["surrogate"])
+            name, key = settings.pop("name"), settings.pop("meta_key")
+            if name != cls.__name__:
+                raise ModelFileError(f"{os.fspath(path)!r} holds a {name}, not a {cls.__name__}")
+            surrogate = cls(**settings)
+            surrogate._space = PipelineSpace.from_dict(about["space"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{os.fspath(path)!r} holds no {cls.__name__} that can be read: {error}") from error
+        surrogate._parameters, surrogate.meta_key = arrays, key
+        return surrogate
