@@ -68,13 +68,13 @@ def test_numpy_agrees_in_values_and_gradients(tasks, kernel, own):
     lengths, scale, noise = HYPERPARAMETERS
     if own:
         lengths, scale, noise = np.stack([lengths, lengths + 0.3, lengths - 0.2]), np.full(3, scale), np.full(3, noise)
-    z, l, s, n = tensors(points, lengths, scale, noise)
-    found = gp_log_likelihood(kernel, z, torch.from_numpy(targets), l, s, n, mask=torch.from_numpy(mask))
+    z, lg, s, n = tensors(points, lengths, scale, noise)
+    found = gp_log_likelihood(kernel, z, torch.from_numpy(targets), lg, s, n, mask=torch.from_numpy(mask))
     found.sum().backward()
     expected = log_marginal_likelihood(kernel, points, targets, lengths, scale, noise, mask=mask, input_gradient=True)
     np.testing.assert_allclose(found.detach().numpy(), expected.value, rtol=1e-10)
     by = expected.gradient
-    for tensor, value in ((z, by.inputs), (l, by.log_length_scales), (s, by.log_output_scale), (n, by.log_noise)):
+    for tensor, value in ((z, by.inputs), (lg, by.log_length_scales), (s, by.log_output_scale), (n, by.log_noise)):
         np.testing.assert_allclose(tensor.grad.numpy(), value, rtol=1e-7, atol=1e-9)
 
 

@@ -57,8 +57,9 @@ def test_threads_are_restored_also_after_an_error():
     torch.set_num_threads(2)
     try:
         with pytest.raises(KeyError), one_torch_thread():
-            assert torch.get_num_threads() == 1
             raise KeyError
+        with one_torch_thread():
+            assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)

@@ -38,7 +38,8 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, **{_ABOUT: text, **arrays})
+            content: dict[str, Any] = {_ABOUT: text, **arrays}
+            np.savez_compressed(file, **content)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -14,9 +14,9 @@ Decided here. (1) Scaling of labels: the paper draws l and u between the lowest 
 draws them for each task of a batch from the range of its own (standardised) targets, and again while u - l is below a
 tenth of that range: the factor 1 / (u - l) has no finite variance otherwise, and single batches would decide. (2) On
 the new task a common factor of the length scales, the output scale and the noise are fitted to the history under
-log-normal priors around what was meta-learned; the network stays, so that a pool is embedded once. ``fine_tune="all"`` also takes
-steps of Adam on the network, which costs an embedding of the pool at every suggestion. (3) The evolutionary choice of
-initial pipelines in the paper is left out: initial pipelines belong to the task here.
+log-normal priors around what was meta-learned; the network stays, so that a pool is embedded once. With
+``fine_tune="all"`` steps of Adam on the network follow, which costs an embedding of the pool at every suggestion.
+(3) The evolutionary choice of initial pipelines in the paper is left out: initial pipelines belong to the task here.
 """
 
 from __future__ import annotations
