@@ -48,9 +48,10 @@ def test_one_scale_is_a_gaussian_process_with_the_same_covariance():
     history = told(task, random_trials(task, 12, failing=0.0))
     prediction = model.start(task).fit(history).predict(task.candidates.pool)
 
-    known = model._learned
+    known = model._prior
     (scale,) = known.scales
-    at, seen = known.places(task.candidates.pool.ids), known.places(history.encoded.ids)
+    started = model.start(task)
+    at, seen = started.places(task.candidates.pool), started.places(history.encoded)
 
     def covariance(left, right):
         return known.offset_std**2 + scale**2 * known.loadings[left] @ known.loadings[right].T
@@ -71,10 +72,11 @@ def test_scales_are_weighted_by_their_evidence():
     from scipy.stats import multivariate_normal
 
     model = LinearFactors(rank=2, n_scales=5).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
-    known = model._learned
+    known = model._prior
     task = pool_task()
     history = told(task, random_trials(task, 6, failing=0.0))
-    seen = known.places(history.encoded.ids)
+    started = model.start(task).fit(history)
+    seen = started.places(history.encoded)
     log_evidence = []
     for scale in known.scales:
         covariance = known.offset_std**2 + scale**2 * (
@@ -84,7 +86,7 @@ def test_scales_are_weighted_by_their_evidence():
         log_evidence.append(multivariate_normal(mean, covariance).logpdf(history.targets()))
     expected = np.exp(np.array(log_evidence) - max(log_evidence))
     expected /= expected.sum()
-    found = {scale: weight for weight, scale, *_ in known.regress(seen, history.targets())}
+    found = {scale: weight for weight, scale, *_ in started._mixture}
     for scale, weight in zip(known.scales, expected, strict=True):
         assert found.get(scale, 0.0) == pytest.approx(weight, abs=2e-3)
 

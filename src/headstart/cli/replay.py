@@ -83,21 +83,20 @@ def show(results: Results, console: Console) -> None:
     ordered = order_by_regret(results, last)
     best = next((m for m in ordered if m in results.ranked()), ordered[0])
     table = Table(
-        title=f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks ± 95 % after evaluations",
-        caption=f"p: Wilcoxon signed-rank test against {best} after {last} evaluations",
+        title=f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks after so many evaluations",
+        caption=f"±: half width of the 95 % interval after {last}; p: Wilcoxon signed-rank test against {best} after "
+        f"{last}; ms: for a suggestion",
     )
-    table.add_column("method", no_wrap=True)
-    for evaluation in shown:
-        table.add_column(str(evaluation), justify="right", no_wrap=True)
-    for column in (f"rank at {last}", "p", "ms"):
+    table.add_column("method", overflow="fold")
+    for column in (*map(str, shown), "±", "rank", "p", "ms"):
         table.add_column(column, justify="right", no_wrap=True)
     for method in ordered:
         entry = results.methods[method]
-        cells = [f"{entry['regret_mean'][e - 1]:.4f} ± {entry['regret_ci'][e - 1]:.4f}" for e in shown]
+        cells = [f"{entry['regret_mean'][e - 1]:.4f}" for e in shown] + [f"{entry['regret_ci'][last - 1]:.4f}"]
         rank = "" if entry["rank_mean"] is None else f"{entry['rank_mean'][last - 1]:.2f}"
-        p = "" if method == best else f"{results.versus(method, best, last)['p']:.2g}"
+        p = "" if method == best else f"{results.versus(method, best, last)['p']:.1g}"
         name = method if results.complete(method) else f"{method} ({entry['n_tasks']} tasks)"
-        table.add_row(name, *cells, rank, p, f"{1000 * entry['seconds_per_suggestion']:.1f}")
+        table.add_row(name, *cells, rank, p, f"{1000 * entry['seconds_per_suggestion']:.0f}")
     console.print(table)
 
 
