@@ -35,7 +35,7 @@ def test_how_it_came_to_what_is_observed_makes_no_difference(problem):
     seen = np.random.default_rng(2).permutation(80)[:30].tolist()
     once, by_turns = posterior(problem), posterior(problem)
     once.observe(seen)
-    for step in (seen[:7], seen[:20], seen[:12] + [79, 78], seen):
+    for step in (seen[:7], seen[:20], [*seen[:12], 79, 78], seen):
         by_turns.observe(step)
     np.testing.assert_array_equal(once.variance, by_turns.variance)
     np.testing.assert_array_equal(once.rows, by_turns.rows)
