@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from headstart.numerics import ranking
-from headstart.numerics.ranking import bootstrap_losses, discordant_share
+from headstart.numerics.ranking import bootstrap_losses, discordant_share, left_out_losses
 
 
 @pytest.fixture
@@ -51,3 +51,29 @@ def test_bootstrap_losses_equal_brute_force(data, monkeypatch):
     np.testing.assert_allclose(bootstrap_losses(predicted, targets, counts), expected)
     monkeypatch.setattr(ranking, "_MOST_ELEMENTS", 300)
     np.testing.assert_allclose(bootstrap_losses(predicted, targets, counts), expected)
+
+
+def test_left_out_losses_equal_brute_force():
+    rng = np.random.default_rng(3)
+    targets, left_out = rng.integers(0, 5, 9).astype(float), rng.integers(0, 5, (9, 9)).astype(float)
+    drawn = rng.integers(0, 9, (6, 9))
+    counts = np.stack([np.bincount(row, minlength=9) for row in drawn])
+
+    def wrong(model, j, k):
+        at_j, at_k = left_out[model, j], left_out[model, k]
+        return 1.0 if at_j > at_k else 0.5 if at_j == at_k else 0.0
+
+    expected = []
+    for sample in drawn:
+        pairs = [(j, k) for j in sample for k in sample if targets[j] < targets[k]]
+        expected.append(sum(0.5 * (wrong(j, j, k) + wrong(k, j, k)) for j, k in pairs))
+    np.testing.assert_allclose(left_out_losses(left_out, targets, counts), expected)
+
+
+def test_a_model_without_skill_is_no_better_and_no_worse_than_chance():
+    targets = np.random.default_rng(4).standard_normal(50)
+    means = (targets.sum() - targets) / 49
+    constant = np.repeat(means[:, None], 50, axis=1)  # each model predicts the mean of what it saw, whatever the input
+    everything = np.ones((1, 50), dtype=int)
+    assert left_out_losses(constant, targets, everything)[0] == 0.5 * 50 * 49 / 2
+    assert bootstrap_losses(means[None], targets, everything)[0, 0] == 50 * 49 / 2

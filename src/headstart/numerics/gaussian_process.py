@@ -268,20 +268,21 @@ class GaussianProcess:
         std = np.sqrt(np.maximum(variance, 0.0))
         return state.standardisation.undo(mean), std * state.standardisation.scale
 
-    def leave_one_out(self) -> tuple[Array, Array]:
-        """Mean and standard deviation of each observation given all others, noise included: two arrays ``(n,)``.
+    def leave_one_out(self) -> Array:
+        """Means ``(n, n)``: at [i, j] that of the function at observation j given all observations but i.
 
-        In closed form, μ_i = y_i - α_i / (K⁻¹)_ii and σ²_i = 1 / (K⁻¹)_ii, under the hyper-parameters, the constant
-        mean among them, that were learned from all observations.
+        In closed form, under the hyper-parameters, the constant mean among them, learned from all observations: without
+        observation i the weights are α - (α_i / (K⁻¹)_ii) K⁻¹_i.
         """
         state = self._fitted()
         if not len(state.inputs):
-            return np.zeros(0), np.zeros(0)
-        inverse = lapack.dtrtri(state.lower, lower=1)[0]
-        precision = np.einsum("ij,ij->j", inverse, inverse)
-        mean = state.residuals + state.mean - state.weights / precision
-        to = state.standardisation
-        return to.undo(mean), to.scale / np.sqrt(precision)
+            return np.zeros((0, 0))
+        with _threads_for(len(state.inputs)):
+            covariance = self._kernel_matrix(state.inputs, None, state.hyperparameters)
+            inverse_factor = lapack.dtrtri(state.lower, lower=1)[0]
+            inverse = inverse_factor.T @ inverse_factor
+            lost = (state.weights / np.diagonal(inverse))[:, None] * (inverse @ covariance)
+            return state.standardisation.undo(state.mean + covariance @ state.weights - lost)
 
     def joint_posterior(self, candidates: ArrayLike) -> tuple[Array, Array]:
         """Mean ``(m,)`` and covariance ``(m, m)`` of the function at candidates ``(m, d)``."""
