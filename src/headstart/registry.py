@@ -31,6 +31,7 @@ _OWN: dict[str, dict[str, str]] = {
         "fsbo": "headstart.surrogates.fsbo:FSBO",
         "gp": "headstart.surrogates.gp:GPSurrogate",
         "linear_factors": "headstart.surrogates.linear_factors:LinearFactors",
+        "pmf": "headstart.surrogates.pmf:PMF",
         "rgpe": "headstart.surrogates.rgpe:RGPE",
         "skl": "headstart.surrogates.skl:StructuredKernel",
         "tst_d2v": "headstart.surrogates.tst:TSTDataset2Vec",

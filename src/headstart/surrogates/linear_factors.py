@@ -18,7 +18,7 @@ which repeats the singular value decomposition with the model's own values in pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,14 +84,18 @@ class Standardised:
     scales: Array
 
     @classmethod
-    def of(cls, meta: MetaDataset, n_scales: int = 9) -> Standardised:
+    def of(cls, meta: MetaDataset, n_scales: int = 9, *, raw: bool = False) -> Standardised:
+        """Of all tasks with a loss; `raw` takes losses as they are, every task with offset 0 and scale 1."""
         losses = np.asarray(meta.losses, dtype=np.float64)
         losses = losses[np.isfinite(losses).any(axis=1)]
         if not len(losses):
             raise InvalidInput("there must be a task with a loss to learn from, got none")
         known = np.isfinite(losses)
-        offsets, scales = np.nanmean(losses, axis=1), np.nanstd(losses, axis=1)
-        scales = np.maximum(scales, 1e-3 * (float(np.median(scales)) or 1.0))
+        if raw:
+            offsets, scales = np.zeros(len(losses)), np.ones(len(losses))
+        else:
+            offsets, scales = np.nanmean(losses, axis=1), np.nanstd(losses, axis=1)
+            scales = np.maximum(scales, 1e-3 * (float(np.median(scales)) or 1.0))
         residuals = (losses - offsets[:, None]) / scales[:, None]
         residuals[~known] = 0.0
         # A pipeline seen on no task is as good as the average one.
@@ -100,6 +104,11 @@ class Standardised:
         residuals[~known] = 0.0
         grid = np.unique(np.quantile(scales, (np.arange(n_scales) + 0.5) / n_scales))
         return cls(residuals, known, means, float(offsets.mean()), float(max(offsets.std(), 1e-9)), grid)
+
+    def without_means(self) -> Standardised:
+        """Means of 0, and what they were as a part of the residuals."""
+        residuals = np.where(self.known, self.residuals + self.means, 0.0)
+        return replace(self, residuals=residuals, means=np.zeros(len(self.means)))
 
 
 @dataclass
