@@ -42,9 +42,9 @@ def run(
     if not methods:
         raise InvalidInput("name at least one method: --method gp; 'headstart methods' lists them")
     if plot is not None:
-        from headstart.report.curves import check_matplotlib
+        from headstart.report.curves import check_plot
 
-        check_matplotlib()
+        check_plot(plot)
     meta = load(meta_name, data)
     partition = Partition.of(meta, split) if split_file is None else Partition.read(split_file, meta)
     with _progress() as progress:

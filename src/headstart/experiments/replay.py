@@ -72,7 +72,10 @@ class Method:
 
     def make(self) -> Optimizer:
         """A new optimizer, before `meta_fit`."""
-        optimizer: Optimizer = create("optimizer", self.name, **self.settings)
+        try:
+            optimizer: Optimizer = create("optimizer", self.name, **self.settings)
+        except TypeError as error:  # a setting that it does not have
+            raise InvalidInput(f"method {self.text!r} cannot be made: {error}") from error
         return optimizer
 
     @property

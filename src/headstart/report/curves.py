@@ -22,8 +22,10 @@ _LEAST_GAP = 0.045
 """Between labels, as a share of the height."""
 
 
-def check_matplotlib() -> None:
-    """Raise `MissingDependency` where plots cannot be drawn."""
+def check_plot(path: Path) -> None:
+    """Raise where a plot cannot be drawn or not be written as such a file."""
+    if path.suffix not in _FORMATS:
+        raise InvalidInput(f"a plot is written as {', '.join(_FORMATS)}, got {path.name!r}")
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -42,9 +44,7 @@ def plot_results(results: Results, path: Path, methods: Sequence[str] | None = N
     methods
         Those drawn in colour and labelled, in this order; the others are grey. All when omitted.
     """
-    check_matplotlib()
-    if path.suffix not in _FORMATS:
-        raise InvalidInput(f"a plot is written as {', '.join(_FORMATS)}, got {path.name!r}")
+    check_plot(path)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -1,0 +1,114 @@
+"""``headstart replay`` and ``headstart results``, run as a user would."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from headstart.metadata import MetaDataset
+from headstart.metadata.files import save_meta
+from headstart.testing.examples import small_meta
+
+
+def headstart(*args, **options):
+    command = [sys.executable, "-m", "headstart.cli.main", *map(str, args)]
+    environment = {**os.environ, "COLUMNS": "160"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, **options)
+
+
+@pytest.fixture(scope="module")
+def meta(tmp_path_factory):
+    small = small_meta(n_tasks=8)
+    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
+    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
+    path = tmp_path_factory.mktemp("meta") / "pmf"
+    save_meta(MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="pmf"), path)
+    return path
+
+
+def test_replay_shows_saves_and_draws(meta, tmp_path):
+    out, plot = tmp_path / "data" / "replay_pmf.json", tmp_path / "plot.png"
+    methods = ["-m", "random", "-m", "random4x", "-m", "linear_factors(rank=2)"]
+    done = headstart("replay", meta, *methods, "--evaluations", 12, "--jobs", 2, "--out", out, "--plot", plot)
+    assert done.returncode == 0, done.stderr
+    assert "linear_factors(rank=2)" in done.stdout
+    assert "random: mean regret" in done.stderr
+    assert "\r" not in done.stderr
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    content = json.loads(out.read_text())
+    assert set(content["methods"]) == {"random", "random4x", "linear_factors(rank=2)"}
+    again = headstart("replay", meta, "-m", "random", "--evaluations", 12, "--out", out, "--json")
+    assert "known already" in again.stderr
+    shown = json.loads(again.stdout)
+    assert shown["methods"]["random"]["regret_mean"] == content["methods"]["random"]["regret_mean"]
+    written = headstart("results", tmp_path)
+    assert written.returncode == 0, written.stderr
+    assert "`random4x`" in (tmp_path / "replay.md").read_text()
+
+
+def test_replay_on_another_partition(meta, tmp_path):
+    split = tmp_path / "other.json"
+    split.write_text(json.dumps({"train": [4, 5, 6], "validation": [7], "test": [0, 1]}))
+    done = headstart(
+        "replay", meta, "-m", "linear_factors(rank=2)", "--split-file", split, "--evaluations", 8, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert (content["split"], content["tasks"]) == ("other", [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name at least one method"),
+        (["-m", "forrest"], "did you mean 'forest'"),
+        (["-m", "gp(kernel=none)"], "kernel"),
+        (["-m", "gp(colour=red)"], "colour"),
+        (["-m", "gp("], "a method is NAME"),
+        (["-m", "random", "--split", "training"], "split must be 'test' or 'validation'"),
+        (["-m", "random", "--split-file", "missing.json"], "missing.json"),
+        (["-m", "random", "--evaluations", "0"], "evaluations"),
+        (["-m", "random", "--plot", "plot.txt"], ".svg, .png, .pdf"),
+    ],
+)
+def test_mistakes(meta, tmp_path, arguments, message):
+    done = headstart("replay", meta, *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_meta_dataset_that_is_not_there(tmp_path):
+    done = headstart("replay", tmp_path / "nothing", "-m", "random")
+    assert done.returncode != 0
+    assert len(done.stderr.strip().splitlines()) == 1
+    done = headstart("results", tmp_path)
+    assert done.returncode == 2
+    assert "must be a directory" in done.stderr
+
+
+def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
+    out = tmp_path / "r.json"
+    call = ["replay", str(meta), "-m", "gp", "--evaluations", "40", "--out", str(out)]
+    command = [sys.executable, "-m", "headstart.cli.main", *call]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as running:
+        partial = tmp_path / "r.json.gp.partial"
+        end = time.monotonic() + 120
+        while running.poll() is None and time.monotonic() < end:
+            if partial.exists() and partial.read_text().count('"regrets"'):
+                break
+            time.sleep(0.01)
+        running.send_signal(signal.SIGKILL)
+    kept = partial.read_text().count('"regrets"') if partial.exists() else 3
+    done = headstart(*call, "--json")
+    assert done.returncode == 0, done.stderr
+    assert kept >= 1
+    fresh = headstart("replay", meta, "-m", "gp", "--evaluations", 40, "--json")
+    resumed = json.loads(done.stdout)["methods"]["gp"]["regret_mean"]
+    assert resumed == json.loads(fresh.stdout)["methods"]["gp"]["regret_mean"]
