@@ -70,9 +70,13 @@ class BaseModels:
         Most observations of a task that its model sees.
     reshaping
         Of the targets, see `headstart.surrogates.targets`.
+    with_stds
+        Whether deviations of recorded pipelines are wanted, too.
     """
 
-    def __init__(self, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> None:
+    def __init__(
+        self, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is", with_stds: bool = False
+    ) -> None:
         if not len(meta):
             raise InvalidInput("models of training tasks need at least one of them, the meta-dataset has none")
         if n_observations < 2:
@@ -80,19 +84,30 @@ class BaseModels:
         self.pipelines = meta.pipelines
         self.known = meta.everything
         features = meta.pipelines.features()
-        self._models = [_learn(features, meta.loss_row(t), n_observations, reshaping) for t in range(len(meta))]
         self.means: Singles = np.empty((len(meta), len(features)), dtype=np.float32)
+        self.stds: Singles | None = np.empty_like(self.means) if with_stds else None
+        self._models = []
         for task in range(len(meta)):
-            self.means[task] = self.mean(task, features)
-        self._stds: dict[int, Singles] = {}
+            model, process = _learn(features, meta.loss_row(task), n_observations, reshaping)
+            self._models.append(model)
+            if self.stds is None:
+                self.means[task] = self.mean(task, features)
+            else:
+                mean, std = process.posterior(features)
+                to = process.standardisation
+                self.means[task], self.stds[task] = to.apply(mean), std / to.scale
 
     @classmethod
-    def of(cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> BaseModels:
+    def of(
+        cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is", with_stds: bool = False
+    ) -> BaseModels:
         """The models of a meta-dataset; whoever asks for the same while they are in use gets the same object."""
-        key = (meta.key, n_observations, reshaping)
-        models = _shared.get(key)
-        if models is None:
-            models = _shared[key] = cls(meta, n_observations, reshaping)
+        keys = [(meta.key, n_observations, reshaping, more) for more in (True, False)]
+        for key in keys[:1] if with_stds else keys:
+            models = _shared.get(key)
+            if models is not None:
+                return models
+        models = _shared[keys[0] if with_stds else keys[1]] = cls(meta, n_observations, reshaping, with_stds)
         return models
 
     def __len__(self) -> int:
@@ -125,17 +140,13 @@ class BaseModels:
         )
         return process.posterior(points)[1]
 
-    def recorded_std(self, task: int) -> Singles:
-        """σ of one task at all recorded pipelines: shape ``(P,)``; computed when first asked for."""
-        if task not in self._stds:
-            self._stds[task] = self.std(task, self.pipelines.features()).astype(np.float32)
-        return self._stds[task]
-
     def _inputs(self, model: _BaseModel) -> Array:
         return self.pipelines.features()[model.columns]
 
 
-def _learn(features: Array, losses: NDArray[Any], n_observations: int, reshaping: Reshaping) -> _BaseModel:
+def _learn(
+    features: Array, losses: NDArray[Any], n_observations: int, reshaping: Reshaping
+) -> tuple[_BaseModel, GaussianProcess]:
     observed = np.flatnonzero(np.isfinite(losses))
     targets = losses[observed].astype(np.float64)
     chosen = spread_over_ranks(targets, n_observations)
@@ -143,7 +154,8 @@ def _learn(features: Array, losses: NDArray[Any], n_observations: int, reshaping
     process = GaussianProcess(kernel=_KERNEL, max_fit_points=max(2, n_observations // 2)).fit(
         features[columns], targets
     )
-    return _BaseModel(columns, process.standardisation.apply(targets), process.weights, process.hyperparameters)
+    known = _BaseModel(columns, process.standardisation.apply(targets), process.weights, process.hyperparameters)
+    return known, process
 
 
 class BasePredictions:
@@ -222,13 +234,13 @@ class BasePredictions:
     def variance(self, weights: Array, encoded: Encoded) -> Array:
         """Σ_t w_t² σ_t²(x): shape ``(n,)``."""
         variance = np.zeros(len(encoded))
-        columns = self._columns(encoded)
-        points = None if columns is not None else self._points(encoded)
+        columns, stds = self._columns(encoded), self._models.stds
+        points = self._points(encoded) if columns is None or stds is None else np.zeros((0, 0))
         for task in np.flatnonzero(weights).tolist():
-            if points is not None:
+            if columns is None or stds is None:
                 std = self._models.std(task, points)
             else:
-                std = self._models.recorded_std(task)[columns].astype(np.float64)
+                std = stds[task, columns].astype(np.float64)
             variance += (weights[task] * std) ** 2
         return variance
 

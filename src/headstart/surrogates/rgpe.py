@@ -52,6 +52,8 @@ class RGPE(TaskEnsemble):
         Of the bootstrap; the same history gives the same weights.
     """
 
+    needs_stds = True
+
     def __init__(
         self,
         n_samples: int = 256,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ class TaskEnsemble(Surrogate):
         Most training tasks that are used on a whole space.
     """
 
+    needs_stds: ClassVar[bool] = False
+    """Whether `spread` asks for the deviations of the training tasks' models."""
     _models: BaseModels | None = None
 
     def __init__(self, n_observations: int = 200, targets: str = "as_is", n_live: int = 10) -> None:
@@ -51,7 +53,7 @@ class TaskEnsemble(Surrogate):
         self.n_live = n_live
 
     def meta_fit(self, meta: MetaDataset) -> Self:
-        self._models = BaseModels.of(meta, self.n_observations, self.targets)
+        self._models = BaseModels.of(meta, self.n_observations, self.targets, self.needs_stds)
         self.meta_key = f"{type(self).__name__}-{meta.key}"
         return self
 
