@@ -28,7 +28,7 @@ from headstart.evaluation.live import LiveObjective
 from headstart.space.catalog import load
 
 STATUSES = ("ok", "timeout", "memory", "crashed", "invalid")
-console = Console()
+console = Console() if Console().is_terminal else Console(width=140)
 
 
 def run(
@@ -56,13 +56,16 @@ def reason(error: str | None) -> str:
     return re.sub(r"\d+(\.\d+)?", "#", first)[:100]
 
 
-def report(trials: list[Trial], loading: dict[str, float], broken: dict[str, str]) -> None:
+def report(found: list[tuple[str, Trial]], loading: dict[str, float], broken: dict[str, str]) -> None:
     """Shares of each outcome by algorithm, and the reasons of those that are not ok."""
-    by_algorithm: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    by_algorithm: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     reasons: Counter[tuple[str, str, str]] = Counter()
-    for trial in trials:
+    stages = {task: [stage.name for stage in load(task).stages] for task in {task for task, _ in found}}
+    order = {name: i for names in stages.values() for i, name in enumerate(names)}
+    trials = [trial for _, trial in found]
+    for task, trial in found:
         outcome = trial.outcome
-        for stage, algorithm in enumerate(trial.pipeline.algorithms):
+        for stage, algorithm in zip(stages[task], trial.pipeline.algorithms, strict=True):
             by_algorithm[stage, algorithm][outcome.status.value] += 1
         if not outcome.ok:
             reasons[outcome.status.value, trial.pipeline.algorithms[-1], reason(outcome.error)] += 1
@@ -73,7 +76,8 @@ def report(trials: list[Trial], loading: dict[str, float], broken: dict[str, str
     for status in STATUSES:
         table.add_column(status, justify="right")
     total: Counter[str] = Counter(t.outcome.status.value for t in trials)
-    rows = [(str(stage), algorithm, counts) for (stage, algorithm), counts in sorted(by_algorithm.items())]
+    ordered = sorted(by_algorithm.items(), key=lambda item: (order[item[0][0]], item[0]))
+    rows = [(stage, algorithm, counts) for (stage, algorithm), counts in ordered]
     for stage_name, algorithm, counts in [*rows, ("", "all", total)]:
         n = sum(counts.values())
         table.add_row(stage_name, algorithm, str(n), *[f"{100 * counts[s] / n:.1f}" for s in STATUSES])
@@ -104,7 +108,7 @@ def main() -> None:
     limits = Limits(seconds=args.seconds, bytes=args.megabytes * 10**6)
     with (args.data / "index.csv").open(newline="", encoding="utf-8") as file:
         index = list(csv.DictReader(file))[: args.tables]
-    trials: list[Trial] = []
+    trials: list[tuple[str, Trial]] = []
     loading: dict[str, float] = {}
     broken: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as temporary, Store.open(args.store or Path(temporary) / "store") as store:
@@ -115,7 +119,7 @@ def main() -> None:
             except Exception as error:
                 broken[row["name"]] = f"{type(error).__name__}: {error}"
                 continue
-            trials += found
+            trials += [(row["task"], trial) for trial in found]
             ok = sum(t.outcome.ok for t in found)
             console.print(f"{i + 1}/{len(index)} {row['name']}: {ok} of {len(found)} ok", highlight=False)
     report(trials, loading, broken)
