@@ -115,7 +115,9 @@ def main() -> None:
         for i, row in enumerate(index):
             path = args.data / row["task"] / f"{row['name']}.parquet"
             try:
-                found, loading[row["name"]] = run(store, path, row["task"], args.pipelines, limits, args.jobs, i)
+                found, loading[f"{row['task']}/{row['name']}"] = run(
+                    store, path, row["task"], args.pipelines, limits, args.jobs, i
+                )
             except Exception as error:
                 broken[row["name"]] = f"{type(error).__name__}: {error}"
                 continue
