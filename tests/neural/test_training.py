@@ -6,7 +6,7 @@ import pytest
 
 from headstart.errors import InvalidInput, MissingDependency, NumericalError
 from headstart.neural.backend import one_torch_thread, require_torch
-from headstart.neural.training import Schedule, train
+from headstart.neural.training import Schedule, TorchAdam, train
 
 torch = pytest.importorskip("torch")
 
@@ -114,3 +114,22 @@ print("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_steps_are_those_of_torch():
+    rng = np.random.default_rng(0)
+    start = {"a.weight": rng.standard_normal((3, 2)), "a.bias": rng.standard_normal(2)}
+    own, theirs = ({k: torch.tensor(v, requires_grad=True) for k, v in start.items()} for _ in range(2))
+    adam = TorchAdam(torch, own, weight_decay=0.1)
+    groups = [{"params": [theirs["a.weight"]], "weight_decay": 0.1}, {"params": [theirs["a.bias"]], "weight_decay": 0}]
+    reference = torch.optim.AdamW(groups, lr=0.03)
+    for _ in range(20):
+        for tensors in (own, theirs):
+            for tensor in tensors.values():
+                tensor.grad = None
+            sum((t**2 + torch.sin(3 * t)).sum() for t in tensors.values()).backward()
+        torch.nn.utils.clip_grad_norm_(theirs.values(), 2.0)
+        adam.step(0.03, clip=2.0)
+        reference.step()
+    for name in start:
+        np.testing.assert_allclose(own[name].detach().numpy(), theirs[name].detach().numpy(), rtol=1e-5)

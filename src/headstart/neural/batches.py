@@ -54,7 +54,7 @@ class TaskBatches:
     """
 
     def __init__(self, meta: MetaDataset, points: Array) -> None:
-        self._meta, self._points = meta, points
+        self._meta, self.points = meta, points
         self.means, self.stds = np.zeros(len(meta)), np.zeros(len(meta))
         useful = []
         for task in range(len(meta)):
@@ -67,6 +67,21 @@ class TaskBatches:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    @property
+    def n_pipelines(self) -> int:
+        """P, pipelines of the meta-dataset."""
+        return len(self.points)
+
+    def crossed(self, which: Rows, columns: Rows) -> tuple[Array, Mask]:
+        """Targets and mask (B, n) of the same pipelines on several tasks, given by their places in `tasks`."""
+        targets = np.zeros((len(which), len(columns)))
+        for b, task in enumerate(self.tasks[which]):
+            losses = self._meta.loss_row(int(task))[columns].astype(np.float64)
+            targets[b] = (losses - self.means[task]) / self.stds[task]
+        mask = np.isfinite(targets)
+        targets[~mask] = 0.0
+        return targets, mask
 
     def draw(self, rng: np.random.Generator, n_tasks: int, n_pipelines: int) -> Batch:
         """Random tasks, and for each of them random pipelines observed on it."""
@@ -84,7 +99,7 @@ class TaskBatches:
             columns[b, :k] = seen[rng.choice(len(seen), k, replace=False, shuffle=False)]
             targets[b, :k] = (row[columns[b, :k]].astype(np.float64) - self.means[task]) / self.stds[task]
             mask[b, :k] = True
-        points = self._points[columns]
+        points = self.points[columns]
         points[~mask] = 0.0
         return Batch(points, targets, mask, np.asarray(tasks, dtype=np.int64))
 

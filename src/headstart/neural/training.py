@@ -109,10 +109,7 @@ def train(
     """
     with one_torch_thread(f"training of {name}") as torch:
         tensors: Tensors = {k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in initial.items()}
-        decayed = [v for k, v in tensors.items() if k.endswith("weight")]
-        others = [v for k, v in tensors.items() if not k.endswith("weight")]
-        groups = [{"params": decayed, "weight_decay": schedule.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        adam = torch.optim.AdamW([g for g in groups if g["params"]], lr=schedule.learning_rate)
+        adam = TorchAdam(torch, tensors, schedule.weight_decay)
         checks: list[tuple[int, float]] = []
         best: tuple[float, int, Parameters] | None = None
         began = time.perf_counter()
@@ -132,9 +129,9 @@ def train(
             if step == schedule.steps:
                 break
             progress = step / schedule.steps
-            for group in adam.param_groups:
-                group["lr"] = schedule.learning_rate * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * progress)))
-            adam.zero_grad(set_to_none=True)
+            rate = schedule.learning_rate * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * progress)))
+            for tensor in tensors.values():
+                tensor.grad = None
             batch_loss = loss(tensors, rng)
             if not bool(torch.isfinite(batch_loss)):
                 raise NumericalError(
@@ -142,8 +139,58 @@ def train(
                     "a lower learning_rate may help"
                 )
             batch_loss.backward()
-            torch.nn.utils.clip_grad_norm_([v for v in tensors.values() if v.grad is not None], schedule.clip)
-            adam.step()
+            adam.step(rate, schedule.clip)
     if best is None:
         raise NumericalError(f"training of {name} must have a finite validation loss, got {checks[-1][1]}")
     return Trained(best[2], best[0], best[1], np.array(checks, dtype=np.float64))
+
+
+class TorchAdam:
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019) on named tensors.
+
+    torch's own does the same and first imports its compiler, which takes over a second.
+
+    Parameters
+    ----------
+    torch
+        The module.
+    tensors
+        What to change; gradients are in their ``grad``, and one without any stays as it is.
+    weight_decay
+        Of tensors whose name ends in ``weight``.
+    betas, epsilon
+        As in the paper.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        tensors: Tensors,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-8,
+    ) -> None:
+        self._torch, self._tensors = torch, tensors
+        self._decay, self._betas, self._epsilon = weight_decay, betas, epsilon
+        self._moments = {name: (torch.zeros_like(t), torch.zeros_like(t)) for name, t in tensors.items()}
+        self._steps = 0
+
+    def step(self, learning_rate: float, clip: float = math.inf) -> None:
+        """One step; a gradient longer than `clip` is shortened."""
+        with self._torch.no_grad():
+            gradients = {name: t.grad for name, t in self._tensors.items() if t.grad is not None}
+            norm = math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
+            factor = min(1.0, clip / norm) if norm > 0.0 else 1.0
+            self._steps += 1
+            one, two = self._betas
+            rate = learning_rate / (1.0 - one**self._steps)
+            root = math.sqrt(1.0 - two**self._steps)
+            for name, gradient in gradients.items():
+                first, second = self._moments[name]
+                tensor = self._tensors[name]
+                if self._decay and name.endswith("weight"):
+                    tensor.mul_(1.0 - learning_rate * self._decay)
+                shortened = gradient if factor == 1.0 else gradient * factor
+                first.mul_(one).add_(shortened, alpha=1.0 - one)
+                second.mul_(two).addcmul_(shortened, shortened, value=1.0 - two)
+                tensor.addcdiv_(first, second.sqrt().div_(root).add_(self._epsilon), value=-rate)

@@ -56,10 +56,10 @@ class _Reduced:
     @classmethod
     def of(cls, features: Array, targets: Array, counts: Array | None) -> Self:
         transposed = np.swapaxes(features, -1, -2)
-        try:
-            eigenvalues, vectors = np.linalg.eigh(transposed @ features)
-        except np.linalg.LinAlgError as error:
-            raise NumericalError("the features of a linear regression must be finite, found NaN or infinity") from error
+        gram = transposed @ features
+        if not np.isfinite(np.sum(gram)):
+            raise NumericalError("features of a linear regression must be finite and must not overflow when squared")
+        eigenvalues, vectors = np.linalg.eigh(gram)
         projected = (np.swapaxes(vectors, -1, -2) @ (transposed @ targets[..., None]))[..., 0]
         total = np.einsum("...n,...n->...", targets, targets)
         n = np.full(total.shape, float(features.shape[-2])) if counts is None else np.asarray(counts, dtype=np.float64)

@@ -36,7 +36,7 @@ from headstart.neural.likelihoods import DeepKernelName
 from headstart.neural.networks import MLP, Adam, Parameters
 from headstart.neural.training import Schedule
 from headstart.numerics.gaussian_process import GaussianProcess
-from headstart.numerics.hyperparameters import Hyperparameters, search_hyperparameters
+from headstart.numerics.hyperparameters import Hyperparameters, search_hyperparameters, spread_over_ranks
 from headstart.numerics.marginal_likelihood import log_marginal_likelihood
 from headstart.numerics.priors import HyperparameterPrior, LogNormal
 from headstart.numerics.standardisation import Standardisation
@@ -53,6 +53,8 @@ _LEAST_STD = 1e-6
 _LEAST_SHARE = 0.1
 """Of a task's range that labels are scaled by."""
 _FINE_TUNING_RATE = 1e-3
+_MOST_TO_FIT = 300
+"""Trials that the kernel's parameters are fitted to; of more these many, at evenly spaced ranks."""
 
 
 class FSBO(MetaTrained):
@@ -176,7 +178,8 @@ class FSBO(MetaTrained):
             return LogNormal(float(np.log(value)) + wide**2, wide)  # its mode is `value`
 
         prior = HyperparameterPrior(around(1.0), around(learned.output_scale), around(learned.noise))
-        return search_hyperparameters(self.kernel, embedded, targets, None, prior, [learned], 1)
+        chosen = spread_over_ranks(targets, _MOST_TO_FIT)
+        return search_hyperparameters(self.kernel, embedded[chosen], targets[chosen], None, prior, [learned], 1)
 
     def _fine_tuned(self, points: Array, targets: Array, known: Hyperparameters) -> Parameters:
         """The network after some steps of Adam on the likelihood of the history, kernel parameters held."""

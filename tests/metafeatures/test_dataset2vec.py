@@ -1,0 +1,186 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from headstart.data import Dataset
+from headstart.errors import InvalidInput, ModelFileError
+from headstart.metafeatures.dataset2vec import Dataset2Vec
+from headstart.metafeatures.table_arrays import TableArrays
+from headstart.neural.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
+from headstart.testing import MetaFeaturesContract
+
+torch = pytest.importorskip("torch")
+
+
+def tables():
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((60, 5))
+    frame = pd.DataFrame({"a": rng.exponential(size=80), "b": rng.choice(["x", "y", "z"], 80)})
+    frame.loc[::7, "a"] = np.nan
+    return [
+        (wide, np.where(wide[:, 0] > 0, "yes", "no")),
+        Dataset.from_arrays(frame, rng.choice(["u", "v", "w"], 80)),
+        (rng.random((50, 3)), rng.standard_normal(50)),
+    ]
+
+
+class TestDataset2Vec(MetaFeaturesContract):
+    def make(self):
+        return Dataset2Vec(outputs=6, units=8, blocks=1, depth=1, steps=5, n_tables=3)
+
+    def datasets(self):
+        return tables()
+
+
+@pytest.fixture(scope="module")
+def extractor():
+    return Dataset2Vec(outputs=6, units=16, blocks=1, depth=1, steps=5, n_tables=3).meta_fit(tables())
+
+
+def mixed(rng, n=70):
+    frame = pd.DataFrame(
+        {
+            "number": rng.standard_normal(n),
+            "level": rng.choice(["p", "q", "r"], n),
+            "many": rng.choice([f"m{i}" for i in range(25)], n),
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
+        }
+    )
+    frame.loc[3:9, "number"] = np.nan
+    frame.loc[5:6, "level"] = None
+    return frame, np.repeat(["one", "two"], [25, n - 25])
+
+
+def test_the_order_of_rows_columns_and_classes_and_all_names_do_not_matter(extractor):
+    rng = np.random.default_rng(1)
+    frame, y = mixed(rng)
+    vector = extractor.transform((frame, y))
+    rows = rng.permutation(len(frame))
+    variants = {
+        "rows": (frame.iloc[rows].reset_index(drop=True), y[rows]),
+        "columns": (frame[["day", "many", "number", "level"]], y),
+        "classes": (frame, np.where(y == "one", "zzz", "aaa")),
+        "levels": (frame.assign(level=frame["level"].map({"p": "zz", "q": "b", "r": "a"})), y),
+        "names": (frame.rename(columns={"number": "other"}), y),
+        "units": (frame.assign(number=1000.0 * frame["number"] + 5.0), y),
+    }
+    for what, table in variants.items():
+        np.testing.assert_allclose(extractor.transform(table), vector, rtol=1e-5, atol=1e-6, err_msg=what)
+    changed = frame.assign(number=frame["number"].to_numpy()[rows])
+    assert np.abs(extractor.transform((changed, y)) - vector).max() > 1e-4
+
+
+def test_numpy_and_torch_give_the_same():
+    rng = np.random.default_rng(0)
+    network = Dataset2VecNetwork(units=8, outputs=4, blocks=2, depth=3)
+    parameters = network.initial(rng)
+    pairs = [rng.standard_normal((q, n, 2)) for q, n in ((3, 10), (1, 40000), (6, 4))]
+    own = network(parameters, pairs)
+    theirs = network({k: torch.from_numpy(v) for k, v in parameters.items()}, [torch.from_numpy(p) for p in pairs])
+    assert own.shape == (3, 4)
+    np.testing.assert_allclose(own, theirs.numpy(), rtol=1e-8, atol=1e-10)
+
+
+def test_the_network_is_equation_10_written_out():
+    rng = np.random.default_rng(0)
+    network = Dataset2VecNetwork(units=5, outputs=3, blocks=1, depth=2)
+    known = network.initial(rng)
+    x, y = rng.standard_normal((7, 2)), rng.standard_normal((7, 3))
+    inner = []
+    for f in range(2):
+        for c in range(3):
+            rows = [network.within(known, np.array([x[i, f], y[i, c]])) for i in range(7)]
+            inner.append(network.between(known, np.mean(rows, axis=0)))
+    expected = network.last(known, np.mean(inner, axis=0))
+    np.testing.assert_allclose(network(known, [table_pairs(x, y)])[0], expected, rtol=1e-10)
+
+
+def test_a_residual_block_adds_its_input():
+    network = Dataset2VecNetwork(units=3, outputs=2, blocks=1, depth=2).last
+    rng = np.random.default_rng(0)
+    known = network.initial(rng)
+    x = rng.standard_normal(3)
+
+    def layer(name, value):
+        return value @ known[f"{network.name}.{name}.weight"] + known[f"{network.name}.{name}.bias"]
+
+    first = np.maximum(layer("first", x), 0)
+    block = first + np.maximum(layer("0.1", np.maximum(layer("0.0", first), 0)), 0)
+    np.testing.assert_allclose(network(known, x), layer("last", block))
+
+
+def test_the_loss_is_that_of_a_coin_and_has_gradients_everywhere():
+    left, right = (torch.tensor(v, requires_grad=True) for v in ([[1.0, 2.0], [0.3, 0.0]], [[1.0, 2.0], [0.0, 0.4]]))
+    found = distance(left, right)
+    assert found.tolist() == pytest.approx([1e-6, 0.5], rel=1e-5)
+    for same in (True, False):
+        losses = identification_loss(distance(left, right), torch.tensor([same, same]))
+        probability = np.exp(-0.5)
+        assert losses[1].item() == pytest.approx(-np.log(probability if same else 1 - probability))
+        gradients = torch.autograd.grad(losses.sum(), (left, right))
+        assert all(torch.isfinite(g).all() for g in gradients)
+
+
+def test_batches_of_different_tables_are_told_apart_after_training():
+    rng = np.random.default_rng(0)
+    shapes = [rng.standard_normal, rng.standard_exponential, rng.standard_cauchy, rng.random]
+    kinds = [(shapes[i % 4]((150, 4)), rng.integers(0, 2, 150).astype(str)) for i in range(4)]
+    extractor = Dataset2Vec(8, 16, 1, 1, steps=60, learning_rate=3e-3, n_tables=4).meta_fit(kinds)
+    arrays = [TableArrays.of(k) for k in kinds]
+    right = []
+    for _ in range(40):
+        pairs, owners = extractor.draw(arrays, rng)
+        vectors = extractor.network(extractor.parameters, pairs)
+        apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
+        first, second = np.triu_indices(len(owners), 1)
+        same = np.array(owners)[first] == np.array(owners)[second]
+        near = np.exp(-apart[first, second]) > 0.5
+        right.append(0.5 * (near[same].mean() + (~near[~same]).mean()))
+    assert np.mean(right) > 0.7
+
+
+def test_large_tables_are_described_by_a_part_of_them():
+    rng = np.random.default_rng(0)
+    table = TableArrays.of((rng.random((300, 40)), rng.integers(0, 7, 300).astype(str)), max_rows=100)
+    assert table.features.shape == (100, 40)
+    part = table.most_pairs(30)
+    assert part.features.shape[1] * part.targets.shape[1] <= 30
+    assert len(part.features) == 100
+    assert table.most_pairs(280) is table
+    for _ in range(20):
+        batch = table.batch(rng, 64, 5, 2)
+        assert len(batch.features) in (16, 32, 64)
+        assert 1 <= batch.features.shape[1] <= 5
+        assert 1 <= batch.targets.shape[1] <= 2
+
+
+def test_numbers_are_standardised_and_nothing_is_missing():
+    frame, y = mixed(np.random.default_rng(2))
+    table = TableArrays.of((frame, y))
+    assert table.features.shape[1] == 1 + 3 + 1 + 1
+    assert np.isfinite(table.features).all()
+    number = frame["number"].to_numpy()
+    expected = np.nan_to_num((number - np.nanmean(number)) / np.nanstd(number))
+    np.testing.assert_allclose(table.features[:, 0], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(table.targets.sum(axis=1), 1.0)
+    with pytest.raises(InvalidInput, match="must have a target"):
+        TableArrays.of(Dataset.from_arrays(frame, None))
+    with pytest.raises(InvalidInput, match="pair"):
+        TableArrays.of(np.zeros((3, 2)))
+
+
+def test_it_comes_back_from_a_file(extractor, tmp_path):
+    extractor.save(tmp_path / "d2v.npz")
+    again = Dataset2Vec.load(tmp_path / "d2v.npz")
+    assert again.settings() == extractor.settings()
+    for table in tables():
+        np.testing.assert_array_equal(again.transform(table), extractor.transform(table))
+    with pytest.raises(ModelFileError, match="no trained parameters"):
+        Dataset2Vec.load(__file__)
+
+
+def test_it_must_be_trained_on_two_tables():
+    with pytest.raises(InvalidInput, match="call meta_fit"):
+        Dataset2Vec().transform(tables()[0])
+    with pytest.raises(InvalidInput, match="at least 2"):
+        Dataset2Vec().meta_fit(tables()[:1])
