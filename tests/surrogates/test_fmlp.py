@@ -76,7 +76,7 @@ def test_the_first_layer_is_a_factorisation_machine(drawn):
 
 
 def test_without_factors_it_is_a_plain_network(drawn):
-    ensemble, parameters, points, levels, _ = drawn
+    ensemble, parameters, points, _, _ = drawn
     parameters = {**parameters, FACTORS: np.zeros_like(parameters[FACTORS])}
     plain = MLP("net", (4, 3, 1))
     outputs = ensemble.outputs(parameters, ensemble.base(parameters, points))
@@ -117,7 +117,7 @@ def test_the_fit_is_where_a_general_search_ends(drawn):
 
     for m in range(2):
         found = objective(adapted._task[m], m)
-        assert found < 0.7 * objective(known["anchors"][m], m)
+        assert found < 0.9 * objective(known["anchors"][m], m)
         search = minimize(objective, adapted._task[m], (m,), method="L-BFGS-B")
         assert found < search.fun + 0.05 * abs(search.fun)
 
