@@ -53,7 +53,7 @@ Array = NDArray[np.float64]
 _LEVELS, _DIRECTIONS = "levels", "directions"
 _ANCHORS, _PRECISIONS, _NOISE = "anchors", "precisions", "noise"
 _OFFSET_STD, _SCALE_STD = 1.0, 0.5
-_GAUSS_NEWTON_STEPS = 8
+_GAUSS_NEWTON_STEPS = 12
 _LEAST_STD = 1e-3
 """Relative to that of the targets."""
 _BLOCK = 2048
@@ -248,7 +248,7 @@ class _Adapted:
         u = ensemble.interactions(known, points)
         base = ensemble.base(known, points, u).reshape(n, members, neurons).transpose(1, 0, 2)
         u = u.reshape(n, members, neurons, ensemble.factors).transpose(1, 0, 2, 3)  # (M, n, H, K)
-        task, damping = anchors.copy(), np.full(members, 1e-3)
+        task, damping = anchors.copy(), np.full(members, 1.0)
         objective, residuals, jacobian = self._objective(task, base, u, noisy, anchors)
         for _ in range(_GAUSS_NEWTON_STEPS):
             transposed = jacobian.transpose(0, 2, 1)
@@ -264,7 +264,7 @@ class _Adapted:
             objective = np.where(better, tried[0], objective)
             residuals = np.where(better[:, None], tried[1], residuals)
             jacobian = np.where(better[:, None, None], tried[2], jacobian)
-            damping = np.where(better, damping * 0.1, damping * 10.0)
+            damping = np.where(better, damping * 0.3, damping * 10.0)
         self._task = task
         return self
 
