@@ -54,3 +54,18 @@ def normalised_losses(meta: MetaDataset, how: Normalisation) -> Single:
     for task in range(len(meta)):
         result[task] = normalised_row(meta.loss_row(task), how)
     return result
+
+
+def mean_ranks(meta: MetaDataset, prior_tasks: float) -> NDArray[np.float64]:
+    """(P,) mean of the normalised ranks over tasks, drawn to the middle where a pipeline was observed on few of them.
+
+    (Σ r_t + c/2) / (n + c) over the n tasks on which a pipeline was observed, c being `prior_tasks`.
+    """
+    total = np.zeros(len(meta.pipelines))
+    count = np.zeros(len(meta.pipelines))
+    for task in range(len(meta)):
+        ranks = normalised_row(meta.loss_row(task), "rank").astype(np.float64)
+        seen = np.isfinite(ranks)
+        total[seen] += ranks[seen]
+        count += seen
+    return (total + 0.5 * prior_tasks) / (count + prior_tasks)

@@ -1,4 +1,4 @@
-"""`Portfolio`: a fixed order of pipelines. `Default`: that of the space, then Bayesian optimisation."""
+"""`Portfolio`: a fixed order of pipelines, given or learned. `Default`: that of the space, then `Bayes`."""
 
 from __future__ import annotations
 
@@ -6,30 +6,82 @@ from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headstart.errors import Exhausted, InvalidInput, check_positive
 from headstart.metadata.metadataset import MetaDataset
+from headstart.metadata.normalisation import Normalisation, check_normalisation, normalised_losses
+from headstart.numerics.greedy_cover import greedy_cover
+from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import tried_ids
+from headstart.optimizers.recorded import KnownCandidates
 from headstart.registry import create
+from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Proposal, Trial
+
+Rows = NDArray[np.int64]
+
+
+def greedy_portfolio(meta: MetaDataset, size: int, normalise: Normalisation = "rank", *, fill: bool = False) -> Rows:
+    """Ids of up to `size` pipelines of which, on every task of a meta-dataset, one is good.
+
+    As DeepPipe describes its initial configurations: the pipeline with the best mean over the tasks first, then always
+    the one that most lowers the sum over tasks of the best normalised loss so far. It ends early where nothing lowers
+    that sum any more.
+
+    Parameters
+    ----------
+    meta
+        The tasks to be good on: training tasks.
+    size
+        How many.
+    normalise
+        ``"rank"`` (the paper's) or ``"regret"``; see `headstart.metadata.normalisation`. A pipeline that was not
+        observed on a task counts as the worst there, which means that it does not help.
+    fill
+        Go on with the best by their mean where nothing lowers the sum any more.
+    """
+    check_positive("size", size, whole=True)
+    greedy, others = _greedy_order(meta, size, normalise)
+    return meta.pipelines.ids[np.concatenate([greedy, others])[:size] if fill else greedy]
+
+
+def _greedy_order(meta: MetaDataset, size: int, normalise: Normalisation) -> tuple[Rows, Rows]:
+    """The columns of a meta-dataset: up to `size` greedy ones, and the others by their mean."""
+    if normalise == "none":
+        raise InvalidInput("losses of different tasks must be normalised to be summed: use 'rank' or 'regret'")
+    losses = normalised_losses(meta, normalise)
+    losses[np.isnan(losses)] = 1.0
+    others = np.argsort(losses.mean(axis=0, dtype=np.float64), kind="stable")
+    with one_blas_thread():
+        greedy = greedy_cover(np.ascontiguousarray(losses.T), size)
+    return greedy, others[~np.isin(others, greedy)]
 
 
 class Portfolio(Optimizer):
     """Pipelines in a fixed order, then whatever another optimizer suggests.
+
+    Without given pipelines `meta_fit` learns them (see `greedy_portfolio`). Learned pipelines that are not candidates
+    of a task, such as those without a value in a replay, are passed over.
 
     Parameters
     ----------
     pipelines
         In the order they are tried. Those that are tried already, as a task's initial ones, are passed over.
     then
-        An optimizer, or its name, that goes on when the list is used up; without one the run ends there.
+        An optimizer, or its name, that goes on when the list is used up. Without one the run ends there, or, if the
+        list was learned, goes on with the other recorded pipelines by their mean loss on the training tasks.
     screen
         A fidelity at which all are tried first; only the best of them are then tried in full.
     promote
         How many.
+    size
+        How many are learned, at most; fewer where that many are best on all training tasks.
+    normalise
+        How losses of different tasks are put on one scale, ``"rank"`` or ``"regret"``.
     """
 
     def __init__(
@@ -38,22 +90,39 @@ class Portfolio(Optimizer):
         then: Optimizer | str | None = None,
         screen: Fidelity | None = None,
         promote: int = 5,
+        size: int = 200,
+        normalise: Normalisation = "rank",
     ) -> None:
         check_positive("promote", promote, whole=True)
+        check_positive("size", size, whole=True)
+        check_normalisation(normalise)
         self.pipelines = tuple(pipelines)
         self.then = then
         self.screen = screen
         self.promote = promote
-        if not self.pipelines and then is None:
-            raise InvalidInput("a portfolio needs at least one pipeline, or an optimizer that goes on without")
+        self.size = size
+        self.normalise: Normalisation = normalise
+
+    _learned: Encoded | None = None
 
     def meta_fit(self, meta: MetaDataset) -> Self:
         if self.then is not None:
             self.then = create("optimizer", self.then).meta_fit(meta)
+        if not self.pipelines:
+            greedy, others = _greedy_order(meta, self.size, self.normalise)
+            order = greedy if self.then is not None else np.concatenate([greedy, others])
+            self._learned = meta.pipelines.take(order)
+            self.meta_key = meta.key
         return self
 
     def prepare(self) -> None:
-        self._list = self.task.candidates.encode(self.pipelines)  # raises for one that is not a candidate
+        if self._learned is not None:
+            known = KnownCandidates(self._learned, self.task.candidates)
+            self._list = known.encoded.take(np.argsort(known.columns))
+        elif self.pipelines or self.then is not None:
+            self._list = self.task.candidates.encode(self.pipelines)  # raises for one that is not a candidate
+        else:
+            raise InvalidInput("a portfolio needs pipelines: give them, or learn them by meta_fit")
         self._rest: Optimizer | None = None
         if self.then is not None:
             self._rest = create("optimizer", self.then).start(self.task, self.seed)
@@ -72,7 +141,7 @@ class Portfolio(Optimizer):
             if self.history.pending:
                 return None
         if self._rest is None:
-            raise Exhausted(f"all {len(self.pipelines)} pipelines of the portfolio have been tried")
+            raise Exhausted(f"all {len(self._list)} pipelines of the portfolio have been tried")
         return self._rest.suggest(number, rng)
 
     def _promoted(self) -> int:
@@ -109,6 +178,10 @@ class Default(Portfolio):
         then = Bayes(acquisition="log_ei_per_second" if per_second else "log_ei")
         super().__init__((), then, screen, promote)
         self.per_second = per_second
+
+    def meta_fit(self, meta: MetaDataset) -> Self:  # its list is that of the space, not learned
+        self.then = create("optimizer", self.then).meta_fit(meta)
+        return self
 
     def prepare(self) -> None:
         from headstart.space.catalog.portfolios import portfolio
