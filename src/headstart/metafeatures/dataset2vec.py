@@ -67,7 +67,7 @@ class Dataset2Vec(MetaFeatures):
         units: int = 32,
         blocks: int = 2,
         depth: int = 2,
-        steps: int = 3000,
+        steps: int = 2000,
         learning_rate: float = 1e-3,
         patience: int = 10,
         n_tables: int = 16,
