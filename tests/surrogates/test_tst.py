@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from headstart.errors import InvalidInput
+from headstart.errors import HeadstartError, InvalidInput
 from headstart.surrogates.tst import TSTDataset2Vec, TSTRanking, epanechnikov, relative_distances
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import pool_task, random_trials, small_meta
@@ -85,12 +85,14 @@ def test_metafeatures_decide_and_not_the_ranking():
 
 
 def test_missing_metafeatures_are_named():
-    with pytest.raises(InvalidInput, match=r"meta-features 'dataset2vec', which meta-dataset 'meta' .* it has example"):
+    with pytest.raises(
+        HeadstartError, match=r"meta-features 'dataset2vec', which meta-dataset 'meta' .* it has example"
+    ):
         TSTDataset2Vec().meta_fit(small_meta())
     from dataclasses import replace
 
     model = TSTDataset2Vec(metafeatures="example").meta_fit(small_meta())
-    with pytest.raises(InvalidInput, match=r"meta-features 'example', which the task at hand does not have"):
+    with pytest.raises(HeadstartError, match=r"meta-features 'example', which the task at hand does not have"):
         model.start(replace(pool_task(), metafeatures={}))
     with pytest.raises(InvalidInput, match="must have 3 values"):
         model.start(replace(pool_task(), metafeatures={"example": np.zeros(2)}))
