@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.numerics.kernels import Array
+from headstart.numerics.threads import one_blas_thread
 
 _MOST_ELEMENTS = 1 << 21
 """Of one block of pairs: memory stays bounded however many models there are."""
@@ -64,7 +65,8 @@ def left_out_losses(left_out: Array, targets: Array, counts: NDArray[np.integer]
 
 def _drawn_losses(discordant: NDArray[np.float32], drawn: NDArray[np.float32]) -> Array:
     """Shape ``(b, S)``. Multiples of ¼ far below 2²²: single precision is exact."""
-    reached = np.matmul(drawn, discordant)
+    with one_blas_thread():
+        reached = np.matmul(drawn, discordant)
     reached *= drawn
     return np.asarray(reached.sum(axis=2), dtype=np.float64)
 
