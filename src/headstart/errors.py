@@ -38,7 +38,7 @@ class MissingDependency(HeadstartError, ImportError):
 
 
 class NeedsTable(HeadstartError):
-    """A method needs the raw table of a task, and the task has none."""
+    """A method needs the raw table of a task, or meta-features made of it, and the task has none."""
 
 
 class UnknownPipeline(HeadstartError, LookupError):

@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from headstart import registry
 from headstart.errors import InvalidInput
 from headstart.experiments.partition import Partition
 from headstart.experiments.results import Results, mean_ranks, wilcoxon
 from headstart.experiments.runner import replay
 from headstart.metadata import MetaDataset
+from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.random import RandomSearch
 from headstart.testing.examples import small_meta
 
@@ -109,6 +111,46 @@ class TestReplay:
         (tmp_path / "r.json").write_text("[1]")
         with pytest.raises(InvalidInput, match="must hold the results of a replay"):
             replay(meta, ["random"], partition, out=tmp_path / "r.json")
+
+
+class TestTables:
+    """Methods that need meta-features made of raw tables."""
+
+    @pytest.fixture
+    def with_tables(self, meta, tmp_path):
+        rng = np.random.default_rng(0)
+        paths = []
+        for task in range(len(meta)):
+            path = tmp_path / f"{task}.csv"
+            rows = rng.standard_normal((30, 2)) + task
+            text = "\n".join(f"{a},{b},{'yes' if a > task else 'no'}" for a, b in rows)
+            path.write_text(f"a,b,answer\n{text}\n")
+            paths.append(path if task not in (3, 6) else None)
+        return meta.changed(tables=paths, about={"target_column": "answer"})
+
+    def test_run_on_the_tasks_that_have_one(self, with_tables, partition, monkeypatch):
+        learned = []
+
+        class Rows(MetaFeatures):
+            def meta_fit(self, datasets, meta=None):
+                learned.extend(dataset.name for dataset in datasets)
+                return self
+
+            def transform(self, dataset):
+                return np.asarray(dataset.X.mean(), dtype=float)
+
+        monkeypatch.setitem(registry._added["metafeatures"], "rows", Rows)
+        results = replay(with_tables, ["tst_d2v(metafeatures=rows)"], partition, evaluations=6)
+        entry = results.methods["tst_d2v(metafeatures=rows)"]
+        assert [row is not None for row in entry["curves"]] == [True, False, True]
+        assert learned == list(with_tables.tasks[:3])
+        assert "which the task at hand does not have" in entry["left_out"]
+
+    def test_without_any_table_it_is_said_that_they_could_not_run(self, meta, partition):
+        results = replay(meta, ["nearest", "random"], partition, evaluations=6)
+        assert results.methods["nearest"]["n_tasks"] == 0
+        assert "meta-features are needed" in results.methods["nearest"]["left_out"]
+        assert results.ranked() == ["random"]
 
 
 class TestPartition:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headstart.errors import InvalidInput, UnknownName
+from headstart.errors import InvalidInput, NeedsTable, UnknownName
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.normalisation import mean_ranks, normalised_losses, normalised_row
 from headstart.optimizers.average_rank import AverageRank
@@ -201,11 +201,11 @@ def test_nearest_takes_turns(meta):
 
 def test_meta_features_that_are_missing(meta):
     bare = MetaDataset(meta.pipelines, meta.losses, meta.tasks)
-    with pytest.raises(InvalidInput, match="has none"):
+    with pytest.raises(NeedsTable, match="has none"):
         Nearest().meta_fit(bare)
     with pytest.raises(UnknownName, match="Known: example"):
         Nearest(metafeatures="other").meta_fit(meta)
-    with pytest.raises(InvalidInput, match="no meta-features 'example'"):
+    with pytest.raises(NeedsTable, match="no meta-features 'example'"):
         Nearest().meta_fit(meta).start(replace(pool_task(), metafeatures={}))
     with pytest.raises(InvalidInput, match="the 3 meta-features"):
         nearest_initial(meta, np.zeros(2))

@@ -1,4 +1,4 @@
-"""`Replay`: look an outcome up in a meta-dataset instead of measuring it; `recorded_task`: the task that goes with it."""
+"""`Replay`: look an outcome up in a meta-dataset instead of measuring it; `recorded_task`: the task to go with it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = 
     return Task(
         Pool(meta.pipelines.take(candidates)),
         key=f"{meta.name}: {meta.tasks[task]}",
-        metafeatures={name: vectors[task] for name, vectors in meta.metafeatures.items()},
+        metafeatures={
+            name: vectors[task] for name, vectors in meta.metafeatures.items() if np.isfinite(vectors[task]).any()
+        },
         initial=tuple(meta.pipelines.take(rows)),
     )
 

@@ -165,7 +165,9 @@ def order_by_regret(results: Results, evaluation: int) -> list[str]:
     """Methods from the lowest mean regret after so many evaluations on; those that could not run on all tasks last."""
 
     def place(method: str) -> tuple[bool, float, str]:
-        return not results.complete(method), results.methods[method]["regret_mean"][evaluation - 1], method
+        regret = results.methods[method]["regret_mean"][evaluation - 1]
+        known = regret is not None and np.isfinite(regret)
+        return not results.complete(method), regret if known else np.inf, method
 
     return sorted(results.methods, key=place)
 

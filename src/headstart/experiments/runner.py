@@ -137,7 +137,12 @@ def _run_method(
     if left:
         progress.learning(method.text)
         started = time.perf_counter()
-        optimizer = template.meta_fit(partition.learning(meta))
+        try:
+            meta = _described(meta, template, partition)
+            optimizer = template.meta_fit(partition.learning(meta))
+        except NeedsTable as error:
+            facts = {"seconds_per_suggestion": 0.0, "left_out": str(error)}
+            return [None] * len(results.tasks), facts
         facts = {
             "meta_seconds": round(time.perf_counter() - started, 2),
             "learned": getattr(optimizer, "meta_key", None),
@@ -160,6 +165,16 @@ def _run_method(
     if reasons:
         facts["left_out"] = reasons[0]
     return curves, facts
+
+
+def _described(meta: MetaDataset, template: Optimizer, partition: Partition) -> MetaDataset:
+    """With the meta-features that a method needs, where they are not there and can be made."""
+    needed = template.needs_metafeatures
+    if needed is None or needed in meta.metafeatures or not any(meta.tables):
+        return meta
+    from headstart.metafeatures.tables import with_metafeatures
+
+    return with_metafeatures(meta, needed, partition.train)
 
 
 def _runs(

@@ -74,7 +74,7 @@ class LatentKernel:
     def _squared(self, left: Array, right: Array) -> Array:
         left, right = left / self.length_scales, right / self.length_scales
         squared = (left**2).sum(axis=-1)[:, None] + (right**2).sum(axis=-1)[None] - 2.0 * (left @ right.T)
-        return np.maximum(squared, 0.0, out=squared)
+        return np.asarray(np.maximum(squared, 0.0, out=squared))
 
     def _shape(self, squared: Array) -> Array:
         if self.kind == "squared_exponential":

@@ -63,6 +63,11 @@ class Bayes(Optimizer):
         self.n_starts = n_starts
         self.random_share = random_share
 
+    @property
+    def needs_metafeatures(self) -> str | None:
+        needed: str | None = create("surrogate", self.surrogate).needs_metafeatures
+        return needed
+
     def meta_fit(self, meta: MetaDataset) -> Self:
         self.surrogate = create("surrogate", self.surrogate).meta_fit(meta)
         return self

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
+from headstart.errors import InvalidInput, NeedsTable, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.recorded import Mask, RecordedOptimizer, Rows, best_columns
 
@@ -53,7 +53,7 @@ class Neighbourhood:
 def meta_features_name(meta: MetaDataset, name: str | None) -> str:
     """The meta-features to use: those named, or the first; raises where the meta-dataset does not have them."""
     if not meta.metafeatures:
-        raise InvalidInput(f"meta-features are needed to find near datasets, and meta-dataset {meta.name!r} has none")
+        raise NeedsTable(f"meta-features are needed to find near datasets, and meta-dataset {meta.name!r} has none")
     if name is None:
         return next(iter(meta.metafeatures))
     if name not in meta.metafeatures:
@@ -135,7 +135,7 @@ class Nearest(RecordedOptimizer):
 
     def begin(self) -> None:
         if self._name not in self.task.metafeatures:
-            raise InvalidInput(
+            raise NeedsTable(
                 f"the task has no meta-features {self._name!r}, which Nearest was taught with; "
                 f"{suggestion(self._name, self.task.metafeatures)}"
             )

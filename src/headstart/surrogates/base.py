@@ -59,6 +59,11 @@ class Surrogate(ABC):
     meta_key: str | None = None
     """Names what `meta_fit` learned, such as a hash of it; a stored run is only resumed with the same."""
 
+    @property
+    def needs_metafeatures(self) -> str | None:
+        """Name of meta-features without which it does not work; they are made of raw tables where those are known."""
+        return None
+
     task: Task
 
     def meta_fit(self, meta: MetaDataset) -> Self:  # noqa: ARG002

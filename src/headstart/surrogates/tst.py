@@ -27,7 +27,7 @@ from typing import Self
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, NeedsTable
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.ranking import discordant_share
 from headstart.space.encoded import Encoded
@@ -116,18 +116,20 @@ class TSTDataset2Vec(TwoStageTransfer):
     def meta_fit(self, meta: MetaDataset) -> Self:
         if self.metafeatures not in meta.metafeatures:
             known = ", ".join(sorted(meta.metafeatures)) or "none"
-            raise InvalidInput(
+            raise NeedsTable(
                 f"{type(self).__name__} compares tasks by meta-features {self.metafeatures!r}, which meta-dataset "
                 f"{meta.name!r} does not have; it has {known}"
             )
-        self._vectors = np.asarray(meta.metafeatures[self.metafeatures], dtype=np.float64)
-        return super().meta_fit(meta)
+        vectors = np.asarray(meta.metafeatures[self.metafeatures], dtype=np.float64)
+        described = np.flatnonzero(np.isfinite(vectors).any(axis=1))  # the others cannot be compared
+        self._vectors = vectors[described]
+        return super().meta_fit(meta if len(described) == len(meta) else meta.select(described))
 
     def start(self, task: Task) -> Self:
         fresh = super().start(task)
         if self.metafeatures not in task.metafeatures:
             known = ", ".join(sorted(task.metafeatures)) or "none"
-            raise InvalidInput(
+            raise NeedsTable(
                 f"{type(self).__name__} compares tasks by meta-features {self.metafeatures!r}, which the task at hand "
                 f"does not have; it has {known}"
             )
@@ -144,6 +146,10 @@ class TSTDataset2Vec(TwoStageTransfer):
         return self._distances
 
     _distances: Array
+
+    @property
+    def needs_metafeatures(self) -> str:
+        return self.metafeatures
 
 
 def relative_distances(vectors: Array, vector: Array) -> Array:

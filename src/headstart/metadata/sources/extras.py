@@ -45,6 +45,7 @@ def with_extras(meta: MetaDataset, data: Path) -> MetaDataset:
     found = sum(table is not None for table in tables)
     if found:
         about["tables"] = f"known for {found} of {len(meta)} tasks"
+        about["target_column"] = "__target__"
     return meta.changed(metafeatures=vectors, tables=tables, about=about)
 
 
