@@ -13,7 +13,7 @@ v_p (R,)           loadings               right singular vectors of z − m time
 
 On a new task w is regressed by Bayes' rule, which is a Gaussian process with covariance v_pᵀ v_q: see
 `headstart.surrogates.recorded_gp`. This model is ours. Nothing is iterated but the filling of missing cells (`fill`),
-which repeats the singular value decomposition with the model's own values in place of what is missing.
+see `headstart.numerics.low_rank`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
+from headstart.numerics.low_rank import complete
 from headstart.surrogates.recorded_gp import RecordedGP
 
 Array = NDArray[np.float64]
@@ -133,11 +134,10 @@ def factorise(losses: Standardised, rank: int, fill: int) -> Factors:
     """Leading factors of standardised losses."""
     residuals, known = losses.residuals, losses.known
     rank = min(rank, max(1, len(residuals) - 1), residuals.shape[1])
-    filled = residuals
-    left, basis = _leading(filled, rank)
-    for _ in range(fill if not known.all() else 0):
-        filled = np.where(known, residuals, left @ basis)
-        left, basis = _leading(filled, rank)
+    found = complete(np.where(known, residuals, np.nan), rank, iterations=fill)
+    left, basis = found.left * found.values, found.right
+    if not len(basis):  # all tasks agree in everything
+        left, basis = np.zeros((len(residuals), 1)), np.zeros((1, residuals.shape[1]))
     over = np.where(known, residuals - left @ basis, 0.0)
     count, spread = known.sum(axis=0), (over**2).sum(axis=0)
     # What the factors explain of a task they were made of, they would not of another: R of T degrees are used up.
@@ -154,11 +154,3 @@ def factorise(losses: Standardised, rank: int, fill: int) -> Factors:
         losses.offset_std,
         losses.scales,
     )
-
-
-def _leading(matrix: Array, rank: int) -> tuple[Array, Array]:
-    """Leading singular factors of a wide matrix (T, P): (T, R) left times values, (R, P) right."""
-    values, vectors = np.linalg.eigh(matrix @ matrix.T)
-    lead = vectors[:, ::-1][:, :rank]
-    size = np.sqrt(np.maximum(values[::-1][:rank], 1e-18))
-    return lead * size, (lead / size).T @ matrix
