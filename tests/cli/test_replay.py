@@ -51,6 +51,15 @@ def test_replay_shows_saves_and_draws(meta, tmp_path):
     assert "`random4x`" in (tmp_path / "replay.md").read_text()
 
 
+def test_a_method_that_cannot_be_run_says_why(meta, tmp_path):
+    done = headstart("replay", meta, "-m", "nearest", "-m", "random", "--evaluations", 6, "--out", tmp_path / "r.json")
+    assert done.returncode == 0, done.stderr
+    assert "nearest could not be run: meta-features are needed" in done.stderr
+    assert "nan" not in done.stdout
+    again = headstart("replay", meta, "-m", "nearest", "--evaluations", 6, "--out", tmp_path / "r.json")
+    assert "nearest could not be run" in again.stderr
+
+
 def test_replay_on_another_partition(meta, tmp_path):
     split = tmp_path / "other.json"
     split.write_text(json.dumps({"train": [4, 5, 6], "validation": [7], "test": [0, 1]}))

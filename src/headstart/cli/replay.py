@@ -92,6 +92,8 @@ def show(results: Results, console: Console) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     for method in ordered:
         entry = results.methods[method]
+        if not entry["n_tasks"]:
+            continue  # said above why
         cells = [f"{entry['regret_mean'][e - 1]:.4f}" for e in shown] + [f"{entry['regret_ci'][last - 1]:.4f}"]
         rank = "" if entry["rank_mean"] is None else f"{entry['rank_mean'][last - 1]:.2f}"
         p = "" if method == best else f"{results.versus(method, best, last)['p']:.1g}"
@@ -117,6 +119,9 @@ class _Lines:
     def finished(self, method: str, results: Results, reused: bool) -> None:
         entry = results.methods[method]
         last = results.evaluations
+        if not entry["n_tasks"]:
+            say(f"{method} could not be run: {entry['left_out']}")
+            return
         source = "known already" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
         say(f"{method}: mean regret {entry['regret_mean'][-1]:.4f} after {last} evaluations; {source}")
 
