@@ -32,6 +32,17 @@ def test_the_page_shows_all_methods_and_what_differs(results, tmp_path):
     assert (tmp_path / "replay_pmf.svg").read_text().count("random4x") == 1
 
 
+@pytest.mark.parametrize("method", ["random4x", "gp"])
+def test_little_is_enough_for_a_page(tmp_path, method):
+    found = Results("pmf", "test", 3, 1, [4], ["one"])
+    found.add(method, [np.array([0.5, 0.25, 0.0])], settings={}, seconds_per_suggestion=0.0)
+    found.add("tst_d2v", [None], settings={}, seconds_per_suggestion=0.0, left_out="no tables")
+    found.save(tmp_path / "data" / "replay_pmf.json")
+    (page,) = write_pages(tmp_path)
+    assert "0.0000 ± –" in page.read_text()
+    assert "`tst_d2v` could not be run: no tables" in page.read_text()
+
+
 def test_without_results(tmp_path):
     with pytest.raises(InvalidInput, match="must be a directory"):
         write_pages(tmp_path)

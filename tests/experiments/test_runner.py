@@ -8,7 +8,8 @@ import pytest
 from headstart import registry
 from headstart.errors import InvalidInput
 from headstart.experiments.partition import Partition
-from headstart.experiments.results import Results, mean_ranks, wilcoxon
+from headstart.experiments.replay import expected_random
+from headstart.experiments.results import Results, ranks, wilcoxon
 from headstart.experiments.runner import replay
 from headstart.metadata import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
@@ -37,7 +38,7 @@ class TestReplay:
         out = tmp_path / "small.json"
         results = replay(meta, METHODS, partition, evaluations=12, seeds=2, out=out)
         content = json.loads(out.read_text())
-        assert content["meta"], content["split"] == ("small", "test")
+        assert (content["meta"], content["split"]) == ("small", "test")
         assert (content["evaluations"], content["seeds"], content["tasks"]) == (12, 2, [5, 6, 7])
         for entry in content["methods"].values():
             assert np.shape(entry["curves"]) == (3, 12)
@@ -45,7 +46,8 @@ class TestReplay:
             assert {"regret_ci", "seconds_per_suggestion", "settings", "versions"} <= entry.keys()
         assert content["methods"]["random2x"]["rank_mean"] is None
         assert Results.load(out) == results
-        assert [p.name for p in tmp_path.iterdir()] == ["small.json"]
+        assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".lock")] == ["small.json"]
+        json.dumps(content, allow_nan=False)
 
     def test_results_do_not_depend_on_jobs(self, meta, partition):
         one, two = (replay(meta, METHODS, partition, evaluations=10, seeds=2, jobs=jobs) for jobs in (1, 2))
@@ -66,6 +68,47 @@ class TestReplay:
         again = replay(meta, ["random", "linear_factors(rank=2)"], partition, evaluations=8, out=out)
         assert again.methods["random"]["curves"] == first.methods["random"]["curves"]
         assert again.methods["random"]["rank_mean"] != first.methods["random"]["rank_mean"]
+
+    def test_what_was_given_to_a_method_decides_whether_it_is_run_again(self, meta, partition, tmp_path):
+        out = tmp_path / "r.json"
+        first = replay(meta, ["linear_factors(rank=2)"], partition, evaluations=12, out=out)
+        fewer = Partition("test", partition.train[:2], partition.validation, partition.test, partition.initial)
+        other = replay(meta, ["linear_factors(rank=2)"], fewer, evaluations=12, out=out)
+        assert first.methods["linear_factors(rank=2)"]["curves"] != other.methods["linear_factors(rank=2)"]["curves"]
+        cells = np.where(np.isnan(meta.losses), np.nan, 1.0 - meta.losses)
+        turned = replay(meta.changed(losses=cells), ["random"], fewer, evaluations=12, out=out)
+        assert turned.methods["random"]["given"] != other.methods["linear_factors(rank=2)"]["given"]
+
+    def test_a_method_that_could_not_be_run_is_tried_again_with_other_data(self, meta, partition, tmp_path):
+        out = tmp_path / "r.json"
+        assert replay(meta, ["nearest"], partition, evaluations=6, out=out).methods["nearest"]["n_tasks"] == 0
+        described = meta.changed(metafeatures={"m": np.arange(16.0).reshape(8, 2)})
+        assert replay(described, ["nearest"], partition, evaluations=6, out=out).methods["nearest"]["n_tasks"] == 3
+
+    def test_two_replays_of_one_file_lose_nothing(self, meta, partition, tmp_path, monkeypatch):
+        out = tmp_path / "r.json"
+        suggest, done = RandomSearch.suggest, []
+
+        def meanwhile(self, number, rng):
+            if not done:
+                done.append(replay(meta, ["linear_factors(rank=2)"], partition, evaluations=6, out=out))
+            return suggest(self, number, rng)
+
+        monkeypatch.setattr(RandomSearch, "suggest", meanwhile)
+        replay(meta, ["random"], partition, evaluations=6, out=out)
+        assert set(Results.load(out).methods) == {"random", "linear_factors(rank=2)"}
+
+    def test_every_task_has_random_numbers_of_its_own(self):
+        small = small_meta(n_tasks=60, missing=0.0)
+        same = np.tile(small.losses[:1], (60, 1))
+        worst = [small.pipelines.ids[np.argsort(same[0])[-3:]]] * 60
+        splits = {"train": [0], "test": range(1, 60)}
+        meta = MetaDataset(small.pipelines, same, small.tasks, initial=worst, splits=splits)
+        curves = replay(meta, ["random"], Partition.of(meta, "test"), evaluations=12).curves("random")
+        expected = expected_random(meta, 1, 12)
+        spread = curves.std(axis=0)
+        assert (spread[6:] > 0).any()
+        assert (np.abs(curves.mean(axis=0) - expected) <= 4 * spread / np.sqrt(59) + 1e-3).all()
 
     def test_other_settings_are_run_anew(self, meta, partition, tmp_path, monkeypatch):
         out = tmp_path / "r.json"
@@ -162,13 +205,13 @@ class TestPartition:
     def test_from_a_file_with_initial_pipelines_of_the_training_tasks(self, meta, tmp_path):
         path = tmp_path / "other.json"
         path.write_text(json.dumps({"train": [5, 6], "validation": [], "test": [0, 1]}))
+        meta = meta.changed(initial=None)
         partition = Partition.read(path, meta)
         designs = partition.initial_designs(meta)
         assert partition.name == "other"
         assert {task: len(ids) for task, ids in designs.items()} == {0: 5, 1: 5}
         for task, ids in designs.items():
             assert np.isfinite(meta.loss_row(task)[meta.everything.rows(ids)]).all()
-        assert designs[0] != tuple(meta.initial[0])
         assert len(replay(meta, ["random"], partition, evaluations=6).methods["random"]["curves"]) == 2
 
     @pytest.mark.parametrize(
@@ -181,6 +224,8 @@ class TestPartition:
             ('{"train": [1], "test": ["a"]}', "list of task positions"),
             ('{"train": [1], "test": []}', "must not be empty"),
             ('{"train": [1], "test": [2], "tets": [3]}', "'tets' too"),
+            ('{"train": [1], "test": [2], "initial": [3]}', "'initial'"),
+            ('{"train": [1], "test": [2], "initial": {"2": [7]}}', "'initial'"),
         ],
     )
     def test_bad_files(self, meta, tmp_path, content, message):
@@ -197,7 +242,7 @@ class TestPartition:
 class TestStatistics:
     def test_ranks_share_ties(self):
         one, two, three = (np.array([[v]]) for v in (0.1, 0.1, 0.5))
-        assert mean_ranks([one, two, three]).ravel().tolist() == [1.5, 1.5, 3.0]
+        assert ranks([one, two, three]).ravel().tolist() == [1.5, 1.5, 3.0]
 
     def test_interval_and_paired_test(self):
         rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from headstart.cli.messages import say, saying_with
 from headstart.errors import InvalidInput
-from headstart.experiments.results import Results
+from headstart.experiments.results import Results, shown
 
 _SHOWN = (10, 25, 50, 100, 200)
 
@@ -58,7 +58,7 @@ def run(
     if as_json:
         content = {name: entry for name, entry in vars(results).items() if name != "methods"}
         entries = {m: {k: v for k, v in e.items() if k != "curves"} for m, e in results.methods.items()}
-        typer.echo(_json.dumps({**content, "methods": entries}))
+        typer.echo(_json.dumps({**content, "methods": entries}, allow_nan=False))
         return
     show(results, Console())
     for path in (out, plot):
@@ -78,25 +78,24 @@ def show(results: Results, console: Console) -> None:
     """Mean regrets with intervals, ranks, and a paired test against the best method."""
     from headstart.experiments.results import order_by_regret
 
-    shown = [e for e in _SHOWN if e <= results.evaluations] or [results.evaluations]
-    last = shown[-1]
+    evaluations = [e for e in _SHOWN if e < results.evaluations] + [results.evaluations]
+    last, best = results.evaluations, results.best()
     ordered = order_by_regret(results, last)
-    best = next((m for m in ordered if m in results.ranked()), ordered[0])
     table = Table(
         title=f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks after so many evaluations",
         caption=f"±: half width of the 95 % interval after {last}; p: Wilcoxon signed-rank test against {best} after "
         f"{last}; ms: for a suggestion",
     )
     table.add_column("method", overflow="fold")
-    for column in (*map(str, shown), "±", "rank", "p", "ms"):
+    for column in (*map(str, evaluations), "±", "rank", "p", "ms"):
         table.add_column(column, justify="right", no_wrap=True)
     for method in ordered:
         entry = results.methods[method]
         if not entry["n_tasks"]:
             continue  # said above why
-        cells = [f"{entry['regret_mean'][e - 1]:.4f}" for e in shown] + [f"{entry['regret_ci'][last - 1]:.4f}"]
-        rank = "" if entry["rank_mean"] is None else f"{entry['rank_mean'][last - 1]:.2f}"
-        p = "" if method == best else f"{results.versus(method, best, last)['p']:.1g}"
+        cells = [shown(entry["regret_mean"][e - 1]) for e in evaluations] + [shown(entry["regret_ci"][last - 1])]
+        rank = "" if entry["rank_mean"] is None else shown(entry["rank_mean"][last - 1], ".2f")
+        p = "" if method == best else shown(entry["versus"]["p"], ".1g")
         name = method if results.complete(method) else f"{method} ({entry['n_tasks']} tasks)"
         table.add_row(name, *cells, rank, p, f"{1000 * entry['seconds_per_suggestion']:.0f}")
     console.print(table)
@@ -123,7 +122,7 @@ class _Lines:
             say(f"{method} could not be run: {entry['left_out']}")
             return
         source = "known already" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
-        say(f"{method}: mean regret {entry['regret_mean'][-1]:.4f} after {last} evaluations; {source}")
+        say(f"{method}: mean regret {shown(entry['regret_mean'][-1])} after {last} evaluations; {source}")
 
 
 class _Bars(_Lines):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headstart.errors import InvalidInput
 from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
-from headstart.experiments.results import Results, order_by_regret
+from headstart.experiments.results import Results, order_by_regret, shown
 
 _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
@@ -76,21 +76,20 @@ def _meta_lines(folder: Path, results: Results) -> Iterator[str]:
 
 def table(results: Results, reference: str | None = None) -> Iterator[str]:
     """Mean regrets of all methods as a table in Markdown."""
-    shown = [e for e in EVALUATIONS if e <= results.evaluations] or [results.evaluations]
-    last = shown[-1]
+    evaluations = _evaluations(results)
+    last = evaluations[-1]
     ordered = [name for name in order_by_regret(results, last) if results.complete(name)]
-    ranked = set(results.ranked())
-    best = reference or next(name for name in ordered if name in ranked)
-    yield "| method | " + " | ".join(f"{e}" for e in shown) + f" | rank at {last} | − {best} | p | ms |"
-    yield "|---|" + "---|" * (len(shown) + 4)
+    best = reference or results.best()
+    yield "| method | " + " | ".join(f"{e}" for e in evaluations) + f" | rank at {last} | − {best} | p | ms |"
+    yield "|---|" + "---|" * (len(evaluations) + 4)
     for name in ordered:
         entry = results.methods[name]
-        cells = [f"{entry['regret_mean'][e - 1]:.4f} ± {entry['regret_ci'][e - 1]:.4f}" for e in shown]
-        rank = f"{entry['rank_mean'][last - 1]:.2f}" if entry["rank_mean"] is not None else "–"
+        cells = [f"{shown(entry['regret_mean'][e - 1])} ± {shown(entry['regret_ci'][e - 1])}" for e in evaluations]
+        rank = shown(entry["rank_mean"][last - 1], ".2f") if entry["rank_mean"] is not None else "–"
         paired = ("", "")
         if name != best:
             versus = results.versus(name, best, last)
-            paired = (f"{versus['difference']:+.4f} ± {versus['ci']:.4f}", f"{versus['p']:.2g}")
+            paired = (f"{shown(versus['difference'], '+.4f')} ± {shown(versus['ci'])}", shown(versus["p"], ".2g"))
         text = f"**`{name}`**" if name == best else f"`{name}`"
         yield (
             f"| {text} | {' | '.join(cells)} | {rank} | {' | '.join(paired)} | "
@@ -107,13 +106,13 @@ def partial_lines(results: Results) -> Iterator[str]:
         if not entry["n_tasks"]:
             yield f"`{name}` could not be run: {entry.get('left_out', '')}.\n"
             continue
-        shown = [e for e in EVALUATIONS if e <= results.evaluations]
-        figures = ", ".join(f"{entry['regret_mean'][e - 1]:.4f}" for e in shown)
+        evaluations = _evaluations(results)
+        figures = ", ".join(shown(entry["regret_mean"][e - 1]) for e in evaluations)
         same = [n for n in ("gp", "random") if n in results.methods and results.complete(n)]
-        there = [f"{n} {results.versus(name, n, shown[-1])['difference']:+.4f}" for n in same]
+        there = [f"{n} {shown(results.versus(name, n, evaluations[-1])['difference'], '+.4f')}" for n in same]
         yield (
             f"`{name}` was run on {entry['n_tasks']} of {len(results.tasks)} tasks ({entry.get('left_out', '')}): "
-            f"{figures} after {', '.join(map(str, shown))} evaluations; difference there to {', '.join(there)}.\n"
+            f"{figures} after {', '.join(map(str, evaluations))} evaluations; difference there to {', '.join(there)}.\n"
         )
 
 
@@ -130,11 +129,15 @@ def comparison(results: Results) -> Iterator[str]:
         entry = results.methods[name]
         ours = [entry["regret_mean"][e - 1] for e in EVALUATIONS]
         widths = [entry["regret_ci"][e - 1] for e in EVALUATIONS]
-        apart = max(((o - i) / w for o, i, w in zip(ours, others[name], widths, strict=True)), key=abs)
+        apart = max(((o - i) / w if w else 0.0 for o, i, w in zip(ours, others[name], widths, strict=True)), key=abs)
         yield f"| `{name}` | {_figures(ours)} | {_figures(others[name])} | {apart:+.2f} |"
     for name, figures in RELEASED.get(results.meta, {}).items():
         yield f"| {name} | | {_figures(figures)} | |"
     yield ""
+
+
+def _evaluations(results: Results) -> list[int]:
+    return [e for e in EVALUATIONS if e < results.evaluations] + [results.evaluations]
 
 
 def _figures(values: list[float] | tuple[float, ...]) -> str:

@@ -64,8 +64,8 @@ class Partition:
     def read(cls, path: Path, meta: MetaDataset) -> Partition:
         """From a JSON file: lists ``train``, ``validation`` (may be left out) and ``test`` of task positions.
 
-        Initial pipelines come from the training tasks, since those of the meta-dataset may have been made with other
-        tasks in mind, unless the file has ``initial``: lists of pipeline ids by task position.
+        The file may have ``initial`` too: lists of pipeline ids by task position, instead of those of the
+        meta-dataset.
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -81,8 +81,15 @@ class Partition:
         if len(set(together)) != len(together):
             twice = next(task for task in together if together.count(task) > 1)
             raise InvalidInput(f"{path} must name each task once: {twice} stands there more than once")
-        initial = {int(task): tuple(int(i) for i in ids) for task, ids in content.get("initial", {}).items()}
-        return cls(path.stem, lists["train"], lists["validation"], lists["test"], initial)
+        initial = {task: meta.initial[task] for task in lists["test"] if meta.initial[task]}
+        try:
+            given = {int(task): tuple(int(i) for i in ids) for task, ids in content.get("initial", {}).items()}
+            meta.everything.rows([i for ids in given.values() for i in ids])
+        except (AttributeError, TypeError, ValueError, LookupError) as error:
+            raise InvalidInput(
+                f"'initial' in {path} must be an object with lists of pipeline ids by task position: {error}"
+            ) from error
+        return cls(path.stem, lists["train"], lists["validation"], lists["test"], {**initial, **given})
 
     def learning(self, meta: MetaDataset) -> MetaDataset:
         """What methods learn from."""

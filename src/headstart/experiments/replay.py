@@ -66,7 +66,7 @@ class Method:
                 settings[key.strip()] = ast.literal_eval(value.strip())
             except (ValueError, SyntaxError):
                 settings[key.strip()] = value.strip()
-        several = re.fullmatch(r"random(\d+)x", found[1])
+        several = re.fullmatch(r"random([1-9]\d*)x", found[1])
         name = "random" if several else found[1]
         return cls(text.strip(), name, settings, int(several[1]) if several else 1)
 

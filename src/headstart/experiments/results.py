@@ -38,12 +38,12 @@ def half_width(values: Array) -> Array:
     return width
 
 
-def mean_ranks(curves: Sequence[Array]) -> Array:
+def ranks(curves: Sequence[Array]) -> Array:
     """Ranks of M methods, each with curves (T, E): (M, T, E), 1 for the lowest regret, ties sharing their mean."""
     from scipy.stats import rankdata
 
-    ranks: Array = rankdata(np.stack(curves), axis=0)
-    return ranks
+    places: Array = rankdata(np.stack(curves), axis=0)
+    return places
 
 
 def wilcoxon(one: Array, other: Array) -> float:
@@ -110,20 +110,31 @@ class Results:
         ranked = self.ranked()
         if not ranked:
             return
-        for name, places in zip(ranked, mean_ranks([self.curves(name) for name in ranked]), strict=True):
+        for name, places in zip(ranked, ranks([self.curves(name) for name in ranked]), strict=True):
             self.methods[name]["rank_mean"] = _rounded(places.mean(axis=0))
             self.methods[name]["rank_ci"] = _rounded(half_width(places))
+        best = self.best()
+        for name, entry in self.methods.items():
+            entry["versus"] = None
+            if name != best and entry["n_tasks"]:
+                entry["versus"] = {"method": best, **self.versus(name, best, self.evaluations)}
 
-    def versus(self, method: str, other: str, evaluation: int) -> dict[str, float]:
+    def best(self) -> str:
+        """The method with the lowest mean regret at the end: of the ranked ones, if there are any."""
+        ordered = order_by_regret(self, self.evaluations)
+        ranked = set(self.ranked())
+        return next((name for name in ordered if name in ranked), ordered[0])
+
+    def versus(self, method: str, other: str, evaluation: int) -> dict[str, Any]:
         """Paired comparison after so many evaluations: mean difference, half width of its interval, p-value, wins."""
         one, two = self.curves(method)[:, evaluation - 1], self.curves(other)[:, evaluation - 1]
         both = np.isfinite(one) & np.isfinite(two)
         one, two = one[both], two[both]
         difference = one - two
         return {
-            "difference": float(difference.mean()),
-            "ci": float(half_width(difference)),
-            "p": wilcoxon(one, two),
+            "difference": _number(difference.mean()),
+            "ci": _number(half_width(difference)),
+            "p": _number(wilcoxon(one, two)),
             "wins": int((difference < 0).sum()),
             "losses": int((difference > 0).sum()),
         }
@@ -166,20 +177,33 @@ def order_by_regret(results: Results, evaluation: int) -> list[str]:
 
     def place(method: str) -> tuple[bool, float, str]:
         regret = results.methods[method]["regret_mean"][evaluation - 1]
-        known = regret is not None and np.isfinite(regret)
-        return not results.complete(method), regret if known else np.inf, method
+        return not results.complete(method), np.inf if regret is None else regret, method
 
     return sorted(results.methods, key=place)
 
 
-def _rounded(values: Array, digits: int = _DIGITS) -> list[float]:
-    return [float(f"{value:.{digits}g}") for value in values]
+def _number(value: Any, digits: int = _DIGITS) -> float | None:
+    """Rounded; ``None`` where there is none, as JSON has no NaN."""
+    return float(f"{value:.{digits}g}") if np.isfinite(value) else None
+
+
+def _rounded(values: Array, digits: int = _DIGITS) -> list[float | None]:
+    return [_number(value, digits) for value in values]
+
+
+def shown(value: float | None, form: str = ".4f") -> str:
+    """A number for people; a dash where there is none.
+
+    >>> shown(0.12345), shown(None)
+    ('0.1235', '–')
+    """
+    return "–" if value is None else format(value, form)
 
 
 def _json(value: Any) -> str:
-    """JSON without blanks, whole numbers without ``.0`` and NaN as null."""
+    """JSON without blanks, whole numbers without ``.0``."""
     if isinstance(value, list):
         return "[" + ",".join(_json(v) for v in value) + "]"
     if isinstance(value, float):
-        return "null" if np.isnan(value) else f"{value:.{_DIGITS}g}"
-    return json.dumps(value, sort_keys=True)
+        return f"{value:.{_DIGITS}g}"
+    return json.dumps(value, sort_keys=True, allow_nan=False)

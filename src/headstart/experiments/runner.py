@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +24,7 @@ from headstart.experiments.results import Results
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
+from headstart.store.filelock import FileLock
 
 logger = logging.getLogger(__name__)
 _PACKAGES = ("headstart", "numpy", "scipy", "scikit-learn", "torch")
@@ -55,6 +58,11 @@ class _Cell:
     task: int
     seed: int
 
+    @property
+    def stream(self) -> int:
+        """The seed of this run: another one for each task, or random numbers would be the same on all of them."""
+        return int(np.random.SeedSequence([self.seed, self.task]).generate_state(1)[0])
+
 
 def replay(
     meta: MetaDataset,
@@ -70,8 +78,8 @@ def replay(
     """Replay methods on the test tasks of a partition, after they have learned from its training tasks.
 
     What does not depend on `jobs`: every result. With `out`, finished runs are kept beside that file at once; a replay
-    that is started again goes on from there, and methods in the file already are used again if their settings are the
-    same.
+    that is started again goes on from there, and methods in the file already are used again if their settings and what
+    they were given (recorded results, training and validation tasks, initial pipelines) are the same.
 
     Parameters
     ----------
@@ -100,20 +108,23 @@ def replay(
     results = Results(meta.name, partition.name, evaluations, seeds, tasks, [meta.tasks[i] for i in tasks])
     if out is not None and out.exists():
         results = _checked(Results.load(out), results, out)
-    designs: dict[int, tuple[int, ...]] | None = None
+    designs = partition.initial_designs(meta)
+    given = _given(meta, partition, designs)
     for method in wanted:
         template = method.make()
         settings = _plain(template.describe())
         known = results.methods.get(method.text)
-        if known is not None and known["settings"] == settings:
+        if known is not None and (known["settings"], known.get("given")) == (settings, given):
             progress.finished(method.text, results, True)
             continue
-        designs = designs if designs is not None else partition.initial_designs(meta)
-        with _Log(out, method.text, settings, results) as log, one_blas_thread():
+        with _Log(out, method.text, settings, given, results) as log, one_blas_thread():
             curves, facts = _run_method(method, template, meta, partition, designs, results, jobs, log, progress)
-            results.add(method.text, curves, settings=settings, versions=_versions(), **facts)
-            if out is not None:
-                results.save(out)
+            with _writing(out):
+                if out is not None and out.exists():  # another replay may have added a method in the meantime
+                    results = _checked(Results.load(out), results, out)
+                results.add(method.text, curves, settings=settings, given=given, versions=_versions(), **facts)
+                if out is not None:
+                    results.save(out)
             log.close(done=True)
         progress.finished(method.text, results, False)
     return results
@@ -226,7 +237,7 @@ def _one(
 ) -> dict[str, Any]:
     try:
         run: TaskRun = run_task(
-            optimizer, meta, cell.task, evaluations, cell.seed, per_step=method.per_step, initial=initial
+            optimizer, meta, cell.task, evaluations, cell.stream, per_step=method.per_step, initial=initial
         )
     except NeedsTable as error:
         return {"regrets": None, "seconds": 0.0, "suggestions": 0, "reason": str(error)}
@@ -238,7 +249,7 @@ def _one(
 class _Log:
     """Finished runs of a method, kept in a file until the method is done."""
 
-    def __init__(self, out: Path | None, method: str, settings: dict[str, Any], results: Results) -> None:
+    def __init__(self, out: Path | None, method: str, settings: dict[str, Any], given: str, results: Results) -> None:
         self.runs: dict[_Cell, dict[str, Any]] = {}
         self.facts: dict[str, Any] = {}
         self._file: Any = None
@@ -248,8 +259,8 @@ class _Log:
         head = {
             "method": method,
             "settings": settings,
+            "given": given,
             "evaluations": results.evaluations,
-            "split": results.split,
             "tasks": results.tasks,
         }
         safe = "".join(c if c.isalnum() else "_" for c in method)
@@ -309,6 +320,29 @@ def _checked(found: Results, wanted: Results, path: Path) -> Results:
                 f"{getattr(wanted, part)!r:.60}; give another file"
             )
     return found
+
+
+def _given(meta: MetaDataset, partition: Partition, designs: dict[int, tuple[int, ...]]) -> str:
+    """A hash of all that a method is given beside its settings."""
+    begin = [[task, *designs[task]] for task in partition.test]
+    tables = [i for i, table in enumerate(meta.tables) if table is not None]
+    content = json.dumps([meta.key, partition.train, partition.validation, begin, tables])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _writing(out: Path | None) -> Iterator[None]:
+    """Nobody else writes this file inside the block."""
+    if out is None:
+        yield
+        return
+    lock = FileLock(out.with_name(f".{out.name}.lock"))
+    while lock.acquire() is not None:
+        time.sleep(0.05)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:

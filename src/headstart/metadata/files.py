@@ -57,6 +57,7 @@ _CONTENT = {
 """What the header must hold."""
 _COLUMNS_AT_ONCE = 64
 _ATTEMPTS = 20
+_LOOKS = 5
 _LEFT_BEHIND = 3600.0
 """Seconds after which an unfinished directory beside the place is taken for the remains of a crash."""
 
@@ -102,11 +103,18 @@ def save_meta(meta: MetaDataset, path: str | os.PathLike[str], *, replace: bool 
 def check_target(path: str | os.PathLike[str]) -> None:
     """Raise `InvalidInput` unless a meta-dataset may be written to that place."""
     target = Path(path).expanduser().absolute()
-    if target.is_dir():
-        if any(target.iterdir()) and not is_meta(target):
-            raise InvalidInput(f"{target} holds something else, so it was left alone; give a new or empty directory")
-    elif target.exists():
-        raise InvalidInput(f"a meta-dataset is a directory, and {target} is a file; give another place")
+    for _ in range(_LOOKS):
+        try:
+            if not any(target.iterdir()) or is_meta(target):
+                return
+        except FileNotFoundError:
+            return
+        except NotADirectoryError as error:
+            if not target.is_file():  # a part of the path is one, which writing will say
+                return
+            raise InvalidInput(f"a meta-dataset is a directory, and {target} is a file; give another place") from error
+        time.sleep(0.01)  # another process may be putting its own in place
+    raise InvalidInput(f"{target} holds something else, so it was left alone; give a new or empty directory")
 
 
 def is_meta(path: Path) -> bool:

@@ -199,11 +199,16 @@ class MetaDataset:
 
     @cached_property
     def key(self) -> str:
-        """A hash of the pipelines and losses, which names what was learned from them."""
+        """A hash of all that can be learned from: pipelines, losses, seconds, meta-features, validation tasks."""
         digest = hashlib.sha256(self.pipelines.space.key.encode())
-        digest.update(np.ascontiguousarray(self.pipelines.ids).tobytes())
+        arrays = [self.pipelines.ids, self.pipelines.values, self.pipelines.choice]
+        for array in (*arrays, *(vectors for _, vectors in sorted(self.metafeatures.items()))):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update((self.validation.key if self.validation is not None else "").encode())
         for task in range(len(self.tasks)):
             digest.update(self.loss_row(task).astype(np.float64).tobytes())  # however they are kept
+            seconds = self.seconds_row(task)
+            digest.update(b"" if seconds is None else seconds.astype(np.float64).tobytes())
         return f"{self.name}-{digest.hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:  # what a part was selected from stays behind

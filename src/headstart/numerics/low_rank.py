@@ -143,7 +143,7 @@ def complete(
     filled = fill_by_means(matrix)
     with one_blas_thread():
         factors = truncated_svd(filled, rank)
-        if seen.all():
+        if seen.all() or not len(factors.values):  # nothing is missing, or nothing is there to factorise
             return factors
         cells = filled[seen]
         spread = float(cells.std(dtype=np.float64)) or 1.0

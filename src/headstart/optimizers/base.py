@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -54,6 +54,9 @@ class Optimizer(ABC):
 
     meta_key: str | None = None
     """Names what `meta_fit` learned, such as a hash of it; a stored run is only resumed with the same."""
+
+    revision: ClassVar[int] = 1
+    """To be raised when the same settings come to give other results, so that earlier ones are not taken for them."""
 
     @property
     def needs_metafeatures(self) -> str | None:

@@ -69,7 +69,8 @@ class Bayes(Optimizer):
         return needed
 
     def meta_fit(self, meta: MetaDataset) -> Self:
-        self.surrogate = create("surrogate", self.surrogate).meta_fit(meta)
+        surrogate: Surrogate = create("surrogate", self.surrogate).meta_fit(meta)
+        self.surrogate, self.meta_key = surrogate, surrogate.meta_key
         return self
 
     def prepare(self) -> None:

@@ -130,6 +130,8 @@ class Nearest(RecordedOptimizer):
 
     def learn(self, meta: MetaDataset) -> None:
         self._name = meta_features_name(meta, self.metafeatures)
+        described = np.flatnonzero(np.isfinite(meta.metafeatures[self._name]).any(axis=1))
+        meta = meta.select(described)  # the others are near to nothing
         self._neighbourhood = Neighbourhood(meta.metafeatures[self._name])
         self._best = best_columns(meta, self.depth)
 

@@ -14,7 +14,7 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.normalisation import mean_ranks
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, tried_ids
-from headstart.space.candidates import Candidates
+from headstart.space.candidates import Candidates, Pool
 from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
@@ -44,7 +44,7 @@ class KnownCandidates:
         if pool is None:
             self.encoded, self.columns = _embedded(recorded, candidates.space)
         else:
-            columns = _find(recorded.ids, pool.ids)
+            columns = Pool(recorded).find(pool) if len(recorded) else np.full(len(pool), -1, dtype=np.int64)
             self.encoded, self.columns = pool.take(columns >= 0), columns[columns >= 0]
         self._sorted = np.argsort(self.encoded.ids, kind="stable")
 

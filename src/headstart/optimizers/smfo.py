@@ -120,8 +120,12 @@ class SMFO(RecordedOptimizer):
     def choose(self, left: Mask, rng: np.random.Generator) -> tuple[int, dict[str, Any]]:  # noqa: ARG002
         with one_blas_thread():
             weights = self.task_weights(*self._agreement(*self.observed(failures=True)))
-            covered = np.flatnonzero(~left)  # what is under way too
-            scores = self._gains(covered, weights)
+            covered = ~left  # what is under way too
+            failed = [trial.pipeline for trial in self.history if not trial.outcome.ok]
+            if failed:  # it covers nothing
+                places = self.known.places(self.task.candidates.encode(failed).ids)
+                covered[places[places >= 0]] = False
+            scores = self._gains(np.flatnonzero(covered), weights)
             scores[~left] = -np.inf
             by = "smfo"
             if scores.max() <= _LEAST_GAIN * weights.sum():

@@ -99,7 +99,7 @@ def _label(axes: Any, names: Sequence[str], results: Results, what: str, colours
     low = min(positive) if positive else 1e-6
     to_axes = axes.transData + axes.transAxes.inverted()
     axes.figure.canvas.draw()
-    wanted = {n: float(to_axes.transform((1, max(y, low)))[1]) for n, y in ends.items()}
+    wanted = {n: float(np.clip(to_axes.transform((1, max(y, low)))[1], 0.0, 1.0)) for n, y in ends.items()}
     ordered = sorted(wanted, key=lambda n: wanted[n])
     gap = min(_LEAST_GAP, 1.0 / max(1, len(ordered)))
     places = spread(np.array([wanted[n] for n in ordered]), gap)

@@ -93,6 +93,23 @@ class Pool:
             raise UnknownPipeline(f"pipeline #{missing[0]} is not in this pool of {len(known)} recorded pipelines")
         return rows
 
+    def find(self, encoded: Encoded) -> NDArray[np.int64]:
+        """Positions in the pool of recorded pipelines, -1 for those that are not in it.
+
+        Ids are rows of a meta-dataset, and another one may use the same: one whose content differs is not in the pool.
+        """
+        known = self._pipelines.ids
+        places = np.searchsorted(known, encoded.ids, sorter=self._sorted)
+        rows = self._sorted[np.minimum(places, len(known) - 1)]
+        found = np.flatnonzero(known[rows] == encoded.ids) if encoded.recorded else np.zeros(0, dtype=np.int64)
+        if encoded.space != self.space:
+            return np.full(len(encoded), -1, dtype=np.int64)
+        there, here = self._pipelines.take(rows[found]), encoded.take(found)
+        same = (there.choice == here.choice).all(axis=1) & (there.values == here.values).all(axis=1)
+        positions = np.full(len(encoded), -1, dtype=np.int64)
+        positions[found[same]] = rows[found[same]]
+        return positions
+
     def encode(self, pipelines: Iterable[Pipeline]) -> Encoded:
         ids = []
         for pipeline in pipelines:

@@ -40,6 +40,9 @@ class Backend(ABC):
     driver_error: type[Exception]
     """Base of the errors that the database's driver raises."""
 
+    reconnects = False
+    """Whether another connection is as good as the one before: locks and data do not hang on it."""
+
     shared = False
     """Whether a database may hold tables of others next to a store's."""
 
@@ -113,8 +116,18 @@ class Database:
                 yield connection
                 return
             connection.execution_options(**{Backend.WRITES: write})
-            with connection.begin():
-                yield connection
+            try:
+                with connection.begin():
+                    yield connection
+            except KeyboardInterrupt:
+                self._open_anew(connection)
+                raise
+
+    def _open_anew(self, connection: Connection) -> None:
+        """Replace a connection that Ctrl-C broke, where nothing hangs on it; the transaction is rolled back or done."""
+        if connection.invalidated and self.backend.reconnects:
+            connection.close()
+            self._connection = self.backend.engine.connect()
 
     def let_go_in_fork(self) -> None:
         if self._connection is not None and self._process != os.getpid():

@@ -53,6 +53,7 @@ class SQLiteBackend(Backend):
         event.listen(engine, "connect", _set_up)
         event.listen(engine, "begin", _begin)
         super().__init__(engine, "memory (sqlite://)" if file is None else str(file))
+        self.reconnects = file is not None
 
     def explain(self, error: BaseException) -> str:
         code = getattr(error, "sqlite_errorname", None) or ""

@@ -59,6 +59,9 @@ class Surrogate(ABC):
     meta_key: str | None = None
     """Names what `meta_fit` learned, such as a hash of it; a stored run is only resumed with the same."""
 
+    revision: ClassVar[int] = 1
+    """To be raised when the same settings come to give other results, so that earlier ones are not taken for them."""
+
     @property
     def needs_metafeatures(self) -> str | None:
         """Name of meta-features without which it does not work; they are made of raw tables where those are known."""
@@ -108,6 +111,8 @@ def describe_part(part: Any) -> dict[str, Any]:
         elif not isinstance(value, (str, int, float, bool, type(None), dict)):
             value = value.describe() if hasattr(value, "describe") else describe_part(value)
         settings[name] = value
+    if getattr(part, "revision", 1) != 1:
+        settings["revision"] = part.revision
     if getattr(part, "meta_key", None) is not None:
         settings["meta_key"] = part.meta_key
     return {"name": type(part).__name__, **settings}

@@ -29,6 +29,7 @@ from headstart.errors import HeadstartError, UnknownPipeline
 from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.pool_posterior import PoolPosterior
+from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.task import Task
@@ -65,8 +66,7 @@ class RecordedGP(Surrogate):
     """
 
     _prior: Prior | None = None
-    _ids: Places
-    _order: Places
+    _known: Pool
 
     @abstractmethod
     def learn(self, meta: MetaDataset) -> Prior:
@@ -74,8 +74,7 @@ class RecordedGP(Surrogate):
 
     def meta_fit(self, meta: MetaDataset) -> Self:
         self._prior = self.learn(meta)
-        self._order = np.argsort(meta.pipelines.ids)
-        self._ids = meta.pipelines.ids[self._order]
+        self._known = meta.everything
         self.meta_key = meta.key
         return self
 
@@ -94,23 +93,24 @@ class RecordedGP(Surrogate):
         """Of these pipelines among those known; remembered for a pool, which comes again and again."""
         if self._pool is not None and self._pool[0] is encoded:
             return self._pool[1]
-        if len(encoded) and not encoded.recorded:
-            raise UnknownPipeline(f"{type(self).__name__} knows only the recorded pipelines of its meta-dataset")
-        at = np.minimum(np.searchsorted(self._ids, encoded.ids), len(self._ids) - 1)
-        unknown = np.flatnonzero(self._ids[at] != encoded.ids)
+        places = self._known.find(encoded)
+        unknown = np.flatnonzero(places < 0)
         if len(unknown):
             raise UnknownPipeline(
                 f"{type(self).__name__} knows only the recorded pipelines of its meta-dataset, not "
-                f"#{encoded.ids[unknown[0]]}"
+                f"{encoded[int(unknown[0])]!r}"
             )
-        places = self._order[at]
         if encoded is self.task.candidates.pool:
             self._pool = (encoded, places)
         return places
 
     def fit(self, history: History) -> Self:
-        encoded, self._targets = history.with_pending()
-        self._seen = self.places(encoded)
+        encoded, targets = history.with_pending()
+        tried = self.places(encoded)
+        # That a pipeline failed says nothing of the loss of others: on the other tasks a failure is a missing cell.
+        ok = np.array([trial.outcome.ok for trial in history] + [True] * (len(tried) - len(history)), dtype=bool)
+        self._tried = tried, targets
+        self._seen, self._targets = tried[ok], targets[ok]
         self._posterior.observe(self._seen.tolist())
         self._mixture, self._whitened = self._weigh_scales()
         return self
@@ -151,10 +151,11 @@ class RecordedGP(Surrogate):
             mean += weight * at
             square += weight * (scale**2 * (own + variance * (1.0 - one) ** 2) + at**2)
         std = np.sqrt(np.maximum(square - mean**2, 1e-18))
-        # ε belongs to the pipeline and the task, so what was tried is known.
+        # ε belongs to the pipeline and the task, so what was tried is known, failures too.
+        tried, targets = self._tried
         last = np.full(len(prior.means), -1)
-        last[self._seen] = np.arange(len(self._seen))
-        tried = np.flatnonzero(last[places] >= 0)
-        mean[tried] = self._targets[last[places[tried]]]
-        std[tried] *= _KNOWN
+        last[tried] = np.arange(len(tried))
+        known = np.flatnonzero(last[places] >= 0)
+        mean[known] = targets[last[places[known]]]
+        std[known] *= _KNOWN
         return Prediction(mean, std)

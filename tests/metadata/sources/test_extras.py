@@ -24,26 +24,19 @@ def write(folder, rows):
     (folder / "meta" / "pmf_metafeatures.csv").write_text("\n".join(lines))
 
 
-def test_gaps_become_medians_of_the_training_tasks(tmp_path, meta):
-    rows = [(50, 100, 9), (31, 1, 2), (1464, 3, ""), (3, 8, 4), (999, 50, 50), (6, "", 7), (12, "", 1)]
-    write(tmp_path, rows)
+def test_what_is_missing_stays_missing(tmp_path, meta):
+    write(tmp_path, [(50, 100, 9), (31, 1, 2), (1464, 3, ""), (999, 50, 50), (12, "", 1)])
     found = with_extras(meta, tmp_path)
-    expected = [[1, 2], [3, 4], [8, 4], [3, 7], [3, 1], [100, 9]]
+    nan = np.nan
+    expected = [[1, 2], [3, nan], [nan, nan], [nan, nan], [nan, 1], [100, 9]]
     np.testing.assert_array_equal(found.metafeatures["handcrafted"], expected)
     np.testing.assert_array_equal(found.metafeatures["example"], meta.metafeatures["example"])
-    assert found.about["metafeatures"] == "handcrafted: known for 6 of 6 tasks"
+    assert found.about["metafeatures"] == "handcrafted: known for 4 of 6 tasks"
     assert found.losses is meta.losses
 
 
-def test_tasks_that_have_none(tmp_path, meta):
-    write(tmp_path, [(31, 1, 2), (3, 8, 4), (12, 0, 1)])
-    found = with_extras(meta, tmp_path)
-    np.testing.assert_array_equal(found.metafeatures["handcrafted"][[1, 3, 5]], [[4.5, 3.0]] * 3)
-    assert "known for 3 of 6 tasks; the others have the medians" in found.about["metafeatures"]
-
-
-def test_too_few_are_left_out(tmp_path, meta):
-    write(tmp_path, [(31, 1, 2), (3, 8, 4)])
+def test_a_folder_about_other_datasets(tmp_path, meta):
+    write(tmp_path, [(999, 1, 2)])
     found = with_extras(meta, tmp_path)
     assert list(found.metafeatures) == ["example"]
     assert "metafeatures" not in found.about

@@ -5,9 +5,8 @@
 ``pmf_tables/<id>.csv.gz``        raw tables; become `MetaDataset.tables`
 ================================  =====================================================================================
 
-Missing meta-features become the median of the training tasks. A task whose dataset has no row gets these medians
-throughout, and ``about["metafeatures"]`` says for how many tasks that holds; with fewer than half of the tasks known
-none are added.
+What is missing stays missing: NaN, and a row of NaN for a task whose dataset has no row. ``about["metafeatures"]`` says
+for how many tasks they are known.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from headstart.metadata.metadataset import MetaDataset
 
 FEATURES = "meta/pmf_metafeatures.csv"
 TABLES = "pmf_tables"
-_ENOUGH = 0.5
 
 
 def with_extras(meta: MetaDataset, data: Path) -> MetaDataset:
@@ -35,11 +33,10 @@ def with_extras(meta: MetaDataset, data: Path) -> MetaDataset:
     if (data / FEATURES).is_file():
         rows = _read(data / FEATURES)
         known = sum(i in rows for i in meta.ids)
-        if known >= _ENOUGH * len(meta):
-            vectors["handcrafted"] = _filled(meta, rows)
-            about["metafeatures"] = f"handcrafted: known for {known} of {len(meta)} tasks" + (
-                "" if known == len(meta) else "; the others have the medians of the training tasks"
-            )
+        if known:
+            missing = np.full(len(next(iter(rows.values()))), np.nan)
+            vectors["handcrafted"] = np.array([rows.get(i, missing) for i in meta.ids])
+            about["metafeatures"] = f"handcrafted: known for {known} of {len(meta)} tasks"
     files = [data / TABLES / f"{i}.csv.gz" for i in meta.ids]
     tables = [file if file.is_file() else before for file, before in zip(files, meta.tables, strict=True)]
     found = sum(table is not None for table in tables)
@@ -55,14 +52,3 @@ def _read(file: Path) -> dict[str, NDArray[np.float64]]:
         return {str(int(row[0])): row[1:] for row in table}
     except ValueError as error:
         raise InvalidInput(f"{file} must be numbers, with an OpenML id in the first column: {error}") from error
-
-
-def _filled(meta: MetaDataset, rows: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Meta-features (T, k) without gaps."""
-    width = len(next(iter(rows.values())))
-    vectors = np.array([rows.get(i, np.full(width, np.nan)) for i in meta.ids])
-    training = vectors[meta.splits["train"]] if "train" in meta.splits else vectors
-    training = training[np.isfinite(training).any(axis=1)]
-    medians = np.array([np.median(c[np.isfinite(c)]) if np.isfinite(c).any() else 0.0 for c in training.T])
-    filled: NDArray[np.float64] = np.where(np.isfinite(vectors), vectors, medians)
-    return filled
