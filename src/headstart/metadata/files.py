@@ -272,7 +272,9 @@ def load_meta(path: str | os.PathLike[str]) -> MetaDataset:
 
 
 def _damaged(place: Path, what: str) -> MetaDataError:
-    return MetaDataError(f"the meta-dataset in {place} is damaged, {what[:200]}; make or fetch it again")
+    return MetaDataError(
+        f"the meta-dataset in {place} is damaged, {what[:200]}; make it again, or fetch it with --again"
+    )
 
 
 def _restored(place: Path, header: Mapping[str, Any]) -> MetaDataset:

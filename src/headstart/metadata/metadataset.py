@@ -188,6 +188,28 @@ class MetaDataset:
         changed.validation = validation
         return changed
 
+    def held_out(self, rng: np.random.Generator, share: float = 0.1) -> tuple[MetaDataset, MetaDataset]:
+        """Tasks to learn from, and tasks to decide by when to stop.
+
+        Tasks with fewer than two different losses say nothing and are in neither. The second are the `validation` tasks
+        where there are useful ones, else a random share of the others, at least one; a single task serves for both.
+        """
+        useful = _useful(self)
+        if not len(useful):
+            raise InvalidInput(
+                f"there must be a task with two different losses to learn from, got none among the {len(self)} tasks "
+                f"of meta-dataset {self.name!r}"
+            )
+        if self.validation is not None:
+            checked = _useful(self.validation)
+            if len(checked):
+                return self.select(useful), self.validation.select(checked)
+        if len(useful) == 1:
+            return self.select(useful), self.select(useful)
+        order = rng.permutation(useful)
+        held = max(1, round(share * len(order)))
+        return self.select(np.sort(order[held:])), self.select(np.sort(order[:held]))
+
     @cached_property
     def everything(self) -> Pool:
         """All pipelines as candidates; ``everything.rows(ids)`` are the columns of pipelines in `losses`."""
@@ -233,6 +255,17 @@ class MetaDataset:
     def __repr__(self) -> str:
         missing = float(np.mean([np.isnan(self.loss_row(t)).mean() for t in range(len(self))])) if len(self) else 0.0
         return f"MetaDataset of {len(self.tasks)} tasks × {len(self.pipelines)} pipelines, {missing:.1%} missing"
+
+
+def _useful(meta: MetaDataset) -> Rows:
+    """Positions of the tasks with at least two different losses."""
+    found = []
+    for task in range(len(meta)):
+        row = meta.loss_row(task)
+        observed = row[np.isfinite(row)]
+        if len(observed) and observed.max() > observed.min():
+            found.append(task)
+    return np.array(found, dtype=np.int64)
 
 
 def _rebuilt(arguments: tuple[Any, ...], others: dict[str, Any], validation: MetaDataset | None) -> MetaDataset:

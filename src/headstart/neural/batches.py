@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
 
 Array = NDArray[np.float64]
@@ -107,26 +106,6 @@ class TaskBatches:
 def training_and_validation(
     meta: MetaDataset, points: Array, rng: np.random.Generator, share: float = 0.1
 ) -> tuple[TaskBatches, TaskBatches]:
-    """Batches to train on and batches to stop by.
-
-    The validation tasks of the meta-dataset where it has some, else a random share of its tasks, at least one; with
-    a single useful task that one serves for both.
-    """
-    training = TaskBatches(meta, points)
-    if not len(training):
-        raise InvalidInput(
-            "meta-training needs at least one task with two different losses, "
-            f"got none among the {len(meta)} tasks of meta-dataset {meta.name!r}"
-        )
-    if meta.validation is not None:
-        validation = TaskBatches(meta.validation, points)
-        if len(validation):
-            return training, validation
-    if len(training) == 1:
-        return training, training
-    order = rng.permutation(training.tasks)
-    held = max(1, round(share * len(order)))
-    return (
-        TaskBatches(meta.select(np.sort(order[held:])), points),
-        TaskBatches(meta.select(np.sort(order[:held])), points),
-    )
+    """Batches to train on and batches to stop by; see `MetaDataset.held_out`."""
+    training, validation = meta.held_out(rng, share)
+    return TaskBatches(training, points), TaskBatches(validation, points)

@@ -267,7 +267,11 @@ def train(
             there = known[np.ix_(tasks, rows)]
             residuals = np.where(there, losses[np.ix_(tasks, rows)] - means[rows], 0.0)
             now, noise = kernel_now(), noise_now(rows)
-            _, by_covariance, by_residuals = likelihood(now.matrix(points[rows]), noise, residuals, there)
+            try:
+                _, by_covariance, by_residuals = likelihood(now.matrix(points[rows]), noise, residuals, there)
+            except NumericalError as error:
+                logger.warning("training ends after %d steps with the best found so far: %s", step, error)
+                break
             slope = now.gradient(points[rows], by_covariance)
             by_noise = np.diag(by_covariance) * noise
             by_shared = np.concatenate(
@@ -277,6 +281,7 @@ def train(
             adams["points"].step(points, rows, slope.points, rate)
             if learn_noise:
                 adams["noise"].step(log_noise, rows, by_noise, rate)
+                np.maximum(log_noise, _LEAST_LOG_NOISE, out=log_noise)
             if learn_means:
                 adams["means"].step(means, rows, -by_residuals.sum(axis=0), 0.5 * rate)
     assert best is not None
@@ -284,3 +289,5 @@ def train(
 
 
 _VALIDATION_DRAWS = 8
+_LEAST_LOG_NOISE = float(np.log(1e-5))
+"""Relative to the variance of a task's losses."""

@@ -44,8 +44,6 @@ from headstart.surrogates.recorded_gp import RecordedGP
 
 Array = NDArray[np.float64]
 _FILL = 3
-_HELD_OUT = 0.1
-"""Share of the training tasks that training is checked on where no validation tasks are given."""
 
 
 class PMF(RecordedGP):
@@ -120,13 +118,8 @@ class PMF(RecordedGP):
 
     def learn(self, meta: MetaDataset) -> Latent:
         rng = np.random.default_rng(self.seed)
-        validation = meta.validation
-        if validation is None:
-            order = rng.permutation(len(meta))
-            n = max(1, round(_HELD_OUT * len(meta))) if len(meta) > 1 else 0
-            validation = meta.select(order[:n] if n else order)
-            meta = meta.select(order[n:])
-        given = Standardised.of(meta, raw=not self.standardise)
+        training, validation = meta.held_out(rng)
+        given = Standardised.of(training, raw=not self.standardise)
         checked = Standardised.of(validation, raw=not self.standardise)
         start = self._start(given)
         losses = given.residuals + given.means

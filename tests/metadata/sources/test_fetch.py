@@ -135,7 +135,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, fake_pip):
 def test_a_damaged_cache_is_said_and_mended(fake_pip):
     place = sources.fetch("zap")
     (place / "losses.parquet").write_bytes(b"")
-    with pytest.raises(MetaDataError, match="fetch it again"):
+    with pytest.raises(MetaDataError, match="fetch it with --again"):
         sources.load("zap")
     (place / "meta.json").write_text("{")
     assert not sources.is_fetched("zap")
