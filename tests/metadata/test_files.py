@@ -213,7 +213,7 @@ def test_a_damaged_file_is_named(saved, name):
     content = file.read_bytes()
     for changed in (content[:-10], b"", content + b"x", content[:50] + bytes([content[50] ^ 1]) + content[51:]):
         file.write_bytes(changed)
-        with pytest.raises(MetaDataError, match=rf"damaged, {name}.parquet is not what was written; make it again, or fetch it with --again"):
+        with pytest.raises(MetaDataError, match=rf"damaged, {name}.parquet is not what was written; make it again"):
             load_meta(saved)
     file.unlink()
     with pytest.raises(MetaDataError, match=f"{name}.parquet is missing"):
