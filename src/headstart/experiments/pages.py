@@ -13,10 +13,15 @@ _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
 Regret is the lowest error found so far minus the lowest recorded for the task. Every method begins with the same five
 pipelines; candidates are the pipelines observed on the task; methods that learn from other tasks do so on the training
-tasks only, and settings were chosen on validation tasks. ± is the half width of a 95 % interval over tasks. p: Wilcoxon
-signed-rank test against the method with the lowest mean regret after 100 evaluations, differences paired by task.
+tasks only; settings are the defaults, which no test task has decided. ± is the half width of a 95 % interval over tasks.
+p: Wilcoxon signed-rank test against the method with the lowest mean regret after 100 evaluations, differences paired by task.
 `random2x` and `random4x` try two and four pipelines at each step and are not ranked.
 """
+FIELD = (
+    *("random", "random2x", "random4x", "average_rank", "portfolio", "smfo", "nearest", "gp", "forest", "dngo", "rgpe"),
+    *("oboe", "tensor_oboe", "fmlp", "ablr", "tst_r", "tst_d2v", "taf_r", "fsbo", "ellipsoid", "skl", "linear_factors"),
+)
+"""Methods that the page is about; it says which of them have not been run."""
 TITLES = {"pmf": "PMF", "tensor_oboe": "Tensor-OBOE", "zap": "ZAP"}
 
 
@@ -71,6 +76,9 @@ def _meta_lines(folder: Path, results: Results) -> Iterator[str]:
     yield from table(results)
     yield ""
     yield from partial_lines(results)
+    missing = [name for name in FIELD if name not in results.methods]
+    if missing:
+        yield "Not run yet: " + ", ".join(f"`{name}`" for name in missing) + ".\n"
     yield from comparison(results)
 
 
