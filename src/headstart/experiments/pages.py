@@ -13,9 +13,9 @@ _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
 Regret is the lowest error found so far minus the lowest recorded for the task. Every method begins with the same five
 pipelines; candidates are the pipelines observed on the task; methods that learn from other tasks do so on the training
-tasks only; settings are the defaults, which no test task has decided. ± is the half width of a 95 % interval over tasks.
-p: Wilcoxon signed-rank test against the method with the lowest mean regret after 100 evaluations, differences paired by task.
-`random2x` and `random4x` try two and four pipelines at each step and are not ranked.
+tasks only; settings are the defaults, which no test task has decided. ± is the half width of a 95 % interval over
+tasks. p: Wilcoxon signed-rank test against the method with the lowest mean regret after 100 evaluations, differences
+paired by task. `random2x` and `random4x` try two and four pipelines at each step and are not ranked.
 """
 FIELD = (
     *("random", "random2x", "random4x", "average_rank", "portfolio", "smfo", "nearest", "gp", "forest", "dngo", "rgpe"),
