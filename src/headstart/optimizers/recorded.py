@@ -56,11 +56,10 @@ class KnownCandidates:
         return len(self.encoded)
 
 
-def _find(known: Rows, wanted: Rows, order: Rows | None = None) -> Rows:
-    """Positions of `wanted` in `known`, -1 where it is not there."""
+def _find(known: Rows, wanted: Rows, order: Rows) -> Rows:
+    """Positions of `wanted` in `known`, -1 where it is not there; `order` sorts `known`."""
     if not len(known):
         return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(known, kind="stable") if order is None else order
     places: Rows = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
     return np.where(known[places] == wanted, places, -1)
 
