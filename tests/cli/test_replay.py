@@ -71,6 +71,18 @@ def test_replay_on_another_partition(meta, tmp_path):
     assert (content["split"], content["tasks"]) == ("other", [0, 1])
 
 
+def test_replay_on_a_drawn_partition(meta, tmp_path):
+    done = headstart(
+        "meta", "split", meta, "--seed", 1, "--test", 2, "--validation", 1, "--out", tmp_path / "drawn.json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "train 5, validation 1, test 2" in done.stdout
+    done = headstart(
+        *("replay", meta, "-m", "random", "--split-file", tmp_path / "drawn.json", "--evaluations", 3, "--json")
+    )
+    assert len(json.loads(done.stdout)["tasks"]) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

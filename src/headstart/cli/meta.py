@@ -169,6 +169,38 @@ def from_store(
     typer.echo(f"{meta!r}; {_megabytes(place)} in {place}")
 
 
+@app.command()
+def split(
+    meta: Annotated[
+        str,
+        typer.Argument(metavar="NAME|DIR", help="One that was fetched, or a directory.", autocompletion=_sources),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it, as JSON.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+    test: Annotated[int, typer.Option(min=1, metavar="N", help="Tasks to test on.")] = 60,
+    validation: Annotated[int, typer.Option(min=0, metavar="N", help="Tasks to stop learning by.")] = 30,
+    hard: Annotated[
+        bool, typer.Option("--hard", help="Draw test tasks by how poorly random search does on them.")
+    ] = False,
+) -> None:
+    """Draw other test and validation tasks at random, for 'headstart replay --split-file'.
+
+    \b
+    Example:
+      headstart meta split pmf --seed 1 --hard --out other.json
+    """
+    from headstart.experiments.partition import Partition
+    from headstart.metadata.sources import load
+
+    found = load(meta)
+    drawn = Partition.draw(found, seed, test, validation, hard=hard, name=out.stem)
+    chances = "proportional to the mean regret of random search after 300 evaluations" if hard else "the same for all"
+    about = {"meta": found.name, "seed": seed, "chances of test tasks": chances}
+    drawn.write(out, about)
+    counts = f"train {len(drawn.train)}, validation {len(drawn.validation)}, test {len(drawn.test)}"
+    typer.echo(f"{found.name}: {counts} in {out}")
+
+
 def _size(place: Path) -> int:
     return sum(file.stat().st_size for file in place.iterdir() if file.is_file())
 

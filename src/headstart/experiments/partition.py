@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput
-from headstart.experiments.replay import N_INITIAL
+from headstart.errors import InvalidInput, check_positive
+from headstart.experiments.replay import N_INITIAL, expected_lowest
 from headstart.metadata.metadataset import SPLITS, MetaDataset
 
 _PORTFOLIO = 200
@@ -65,7 +66,7 @@ class Partition:
         """From a JSON file: lists ``train``, ``validation`` (may be left out) and ``test`` of task positions.
 
         The file may have ``initial`` too: lists of pipeline ids by task position, instead of those of the
-        meta-dataset.
+        meta-dataset; and ``about``, which is for people.
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -73,9 +74,9 @@ class Partition:
             raise InvalidInput(f"{path} must be a JSON file with lists train, validation and test: {error}") from error
         if not isinstance(content, dict) or not {"train", "test"} <= content.keys():
             raise InvalidInput(f"{path} must hold an object with lists train, validation and test of task positions")
-        unknown = sorted(content.keys() - {*SPLITS, "initial"})
+        unknown = sorted(content.keys() - {*SPLITS, "initial", "about"})
         if unknown:
-            raise InvalidInput(f"{path} may hold train, validation, test and initial, got {unknown[0]!r} too")
+            raise InvalidInput(f"{path} may hold train, validation, test, initial and about, got {unknown[0]!r} too")
         lists = {name: _positions(path, name, content.get(name, []), meta) for name in SPLITS}
         together = [task for tasks in lists.values() for task in tasks]
         if len(set(together)) != len(together):
@@ -90,6 +91,54 @@ class Partition:
                 f"'initial' in {path} must be an object with lists of pipeline ids by task position: {error}"
             ) from error
         return cls(path.stem, lists["train"], lists["validation"], lists["test"], {**initial, **given})
+
+    @classmethod
+    def draw(
+        cls, meta: MetaDataset, seed: int, test: int, validation: int, *, hard: bool = False, name: str = "drawn"
+    ) -> Partition:
+        """Test and validation tasks drawn at random; the others are learned from.
+
+        Tasks whose losses are all the same are not replayed, and tasks without a loss are in no list. The splits of the
+        meta-dataset play no part; its initial pipelines are kept.
+
+        Parameters
+        ----------
+        meta
+            All tasks.
+        seed
+            Of the draw.
+        test, validation
+            How many tasks of each. Validation tasks are drawn evenly from what the test tasks leave.
+        hard
+            Draw the test tasks one after another with chances proportional to `difficulty`, as section 4.1 of the PMF
+            paper does, instead of evenly.
+        name
+            For people.
+        """
+        check_positive("test", test, whole=True)
+        rng = np.random.default_rng(seed)
+        known = [i for i in range(len(meta)) if np.isfinite(meta.loss_row(i)).any()]
+        chances = np.array([difficulty(meta, i) if hard else float(np.ptp(_values(meta, i)) > 0) for i in known])
+        if test > np.count_nonzero(chances) or validation < 0 or test + validation >= len(known):
+            raise InvalidInput(
+                f"test and validation must leave tasks to learn from, and {np.count_nonzero(chances)} of the "
+                f"{len(known)} tasks with losses can be tested on, got test={test} and validation={validation}"
+            )
+        tested = rng.choice(known, test, replace=False, p=chances / chances.sum())
+        left = np.setdiff1d(known, tested)
+        validated = rng.choice(left, validation, replace=False)
+        lists = (np.setdiff1d(left, validated), np.sort(validated), np.sort(tested))
+        train, validation_tasks, tests = (tuple(int(i) for i in tasks) for tasks in lists)
+        return cls(name, train, validation_tasks, tests, {i: meta.initial[i] for i in tests if meta.initial[i]})
+
+    def write(self, path: Path, about: Mapping[str, Any]) -> None:
+        """A file for `read`, without the initial pipelines: those follow from the meta-dataset."""
+        content = {"about": dict(about), "train": self.train, "validation": self.validation, "test": self.test}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            "{" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()) + "}\n",
+            encoding="utf-8",
+        )
 
     def learning(self, meta: MetaDataset) -> MetaDataset:
         """What methods learn from."""
@@ -112,6 +161,17 @@ class Partition:
                 known = np.isfinite(meta.loss_row(task)[columns])
                 designs[task] = tuple(int(i) for i in portfolio[known][:N_INITIAL])
         return designs
+
+
+def difficulty(meta: MetaDataset, task: int, evaluations: int = 300) -> float:
+    """Mean regret of random search on a task after so many evaluations, in closed form."""
+    ordered = np.sort(_values(meta, task))
+    return expected_lowest(ordered - ordered[0], evaluations)
+
+
+def _values(meta: MetaDataset, task: int) -> NDArray[np.float64]:
+    losses = np.asarray(meta.loss_row(task), dtype=np.float64)
+    return losses[np.isfinite(losses)]
 
 
 def _positions(path: Path, name: str, given: Any, meta: MetaDataset) -> tuple[int, ...]:

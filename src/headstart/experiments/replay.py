@@ -191,11 +191,8 @@ def expected_random(
 ) -> Array:
     """Mean regret (evaluations,) of random search on a task, in closed form.
 
-    The lowest of k losses drawn without replacement from n is the i-th lowest with probability
-    C(n − i, k − 1) / C(n, k); the initial pipelines come before and are not drawn again.
+    The initial pipelines come before and are not drawn again.
     """
-    from scipy.special import gammaln
-
     begin = initial_ids(meta, task, task, initial)
     losses = np.asarray(meta.loss_row(task), dtype=np.float64)
     columns = meta.everything.rows(begin)
@@ -203,21 +200,34 @@ def expected_random(
     rest = losses.copy()
     rest[columns] = np.nan
     ordered = np.sort(rest[np.isfinite(rest)])
-    n = len(ordered)
     regrets = np.zeros(evaluations)
     for step in range(evaluations):
         if step < len(begin):
             found = float(np.fmin(found, losses[columns[step]]))
             regrets[step] = found - optimum
             continue
-        k = min(per_step * (step + 1 - len(begin)), n)
-        places = np.arange(1, n - k + 2)
-        with np.errstate(divide="ignore"):
-            log_share = (
-                gammaln(n - places + 1)
-                - gammaln(n - places - k + 2)
-                - gammaln(k)
-                - (gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
-            )
-        regrets[step] = np.exp(log_share) @ np.minimum(ordered[: n - k + 1], found) - optimum
+        drawn = per_step * (step + 1 - len(begin))
+        regrets[step] = expected_lowest(np.minimum(ordered, found), drawn) - optimum
     return regrets
+
+
+def expected_lowest(ordered: Array, drawn: int) -> float:
+    """Mean of the lowest of so many values drawn without replacement from these n, which are in ascending order.
+
+    The lowest of k is the i-th lowest of all with probability C(n − i, k − 1) / C(n, k).
+
+    >>> round(expected_lowest(np.array([0.0, 1.0, 2.0]), 2), 4)  # the pairs' lowest are 0, 0 and 1
+    0.3333
+    """
+    from scipy.special import gammaln
+
+    n = len(ordered)
+    k = min(drawn, n)
+    places = np.arange(1, n - k + 2)
+    log_share = (
+        gammaln(n - places + 1)
+        - gammaln(n - places - k + 2)
+        - gammaln(k)
+        - (gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    )
+    return float(np.exp(log_share) @ ordered[: n - k + 1])
