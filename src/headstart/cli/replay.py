@@ -47,7 +47,7 @@ def run(
         check_plot(plot)
     meta = load(meta_name, data)
     partition = Partition.of(meta, split) if split_file is None else Partition.read(split_file, meta)
-    with _progress() as progress:
+    with showing_progress() as progress:
         results = replay(
             meta, methods, partition, evaluations=evaluations, seeds=seeds, jobs=jobs, out=out, progress=progress
         )
@@ -119,10 +119,13 @@ class _Lines:
         entry = results.methods[method]
         last = results.evaluations
         if not entry["n_tasks"]:
-            say(f"{method} could not be run: {entry['left_out']}")
+            self.done(f"{method} could not be run: {entry['left_out']}")
             return
         source = "known already" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
-        say(f"{method}: mean regret {shown(entry['regret_mean'][-1])} after {last} evaluations; {source}")
+        self.done(f"{method}: mean regret {shown(entry['regret_mean'][-1])} after {last} evaluations; {source}")
+
+    def done(self, line: str) -> None:
+        say(line)
 
 
 class _Bars(_Lines):
@@ -141,15 +144,15 @@ class _Bars(_Lines):
             self._task = self._bars.add_task(method, total=total)
         self._bars.update(self._task, description=method, completed=done, total=total)
 
-    def finished(self, method: str, results: Results, reused: bool) -> None:
+    def done(self, line: str) -> None:
         if self._task is not None:
             self._bars.remove_task(self._task)
             self._task = None
-        super().finished(method, results, reused)
+        super().done(line)
 
 
 @contextmanager
-def _progress() -> Iterator[_Lines]:
+def showing_progress() -> Iterator[_Lines]:
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines()

@@ -79,6 +79,15 @@ class Method:
         return optimizer
 
     @property
+    def written(self) -> str:
+        """The name as it stands in the text: ``random4x`` for what is `random` by name.
+
+        >>> Method.parse("random4x").written
+        'random4x'
+        """
+        return self.text.partition("(")[0].strip()
+
+    @property
     def ranked(self) -> bool:
         """Whether it is compared by rank, which needs one evaluation for each step."""
         return self.per_step == 1
