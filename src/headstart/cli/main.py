@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from headstart import cli
-from headstart.cli import complete, meta
+from headstart.cli import complete, experiment, meta
 from headstart.cli.options import (
     AsJson,
     Best,
@@ -277,6 +277,9 @@ def replay(
     from headstart.cli.replay import run
 
     run(meta, method or [], split, split_file, evaluations, seeds, jobs, out, plot, data, json)
+
+
+app.command(rich_help_panel=_COMPARE)(experiment.experiment)
 
 
 @app.command(rich_help_panel=_COMPARE)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headstart.errors import InvalidInput
 from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
-from headstart.experiments.results import Results, order_by_regret, shown
+from headstart.experiments.results import Results, evaluations_shown, order_by_regret, shown
 
 _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
@@ -84,7 +84,7 @@ def _meta_lines(folder: Path, results: Results) -> Iterator[str]:
 
 def table(results: Results, reference: str | None = None) -> Iterator[str]:
     """Mean regrets of all methods as a table in Markdown."""
-    evaluations = _evaluations(results)
+    evaluations = evaluations_shown(results)
     last = evaluations[-1]
     ordered = [name for name in order_by_regret(results, last) if results.complete(name)]
     best = reference or results.best()
@@ -114,7 +114,7 @@ def partial_lines(results: Results) -> Iterator[str]:
         if not entry["n_tasks"]:
             yield f"`{name}` could not be run: {entry.get('left_out', '')}.\n"
             continue
-        evaluations = _evaluations(results)
+        evaluations = evaluations_shown(results)
         figures = ", ".join(shown(entry["regret_mean"][e - 1]) for e in evaluations)
         same = [n for n in ("gp", "random") if n in results.methods and results.complete(n)]
         there = [f"{n} {shown(results.versus(name, n, evaluations[-1])['difference'], '+.4f')}" for n in same]
@@ -142,10 +142,6 @@ def comparison(results: Results) -> Iterator[str]:
     for name, figures in RELEASED.get(results.meta, {}).items():
         yield f"| {name} | | {_figures(figures)} | |"
     yield ""
-
-
-def _evaluations(results: Results) -> list[int]:
-    return [e for e in EVALUATIONS if e < results.evaluations] + [results.evaluations]
 
 
 def _figures(values: list[float] | tuple[float, ...]) -> str:

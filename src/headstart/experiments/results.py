@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
+from headstart.experiments.reference import EVALUATIONS
 from headstart.experiments.replay import Method
 
 Array = NDArray[np.float64]
@@ -94,7 +95,7 @@ class Results:
 
     def add(self, method: str, curves: Sequence[Array | None], **facts: Any) -> None:
         """Take in a method's curves, (evaluations,) for each task, ``None`` where it could not be run."""
-        rows = [None if row is None else _rounded(row, _CURVE_DIGITS) for row in curves]
+        rows = [None if row is None else rounded(row, _CURVE_DIGITS) for row in curves]
         self.methods[method] = {"curves": rows, **facts}
         self.summarise()
 
@@ -104,15 +105,15 @@ class Results:
             found = self.curves(name)
             found = found[np.isfinite(found[:, 0])]
             entry["n_tasks"] = len(found)
-            entry["regret_mean"] = _rounded(found.mean(axis=0) if len(found) else np.full(self.evaluations, np.nan))
-            entry["regret_ci"] = _rounded(half_width(found)) if len(found) else entry["regret_mean"]
+            entry["regret_mean"] = rounded(found.mean(axis=0) if len(found) else np.full(self.evaluations, np.nan))
+            entry["regret_ci"] = rounded(half_width(found)) if len(found) else entry["regret_mean"]
             entry["rank_mean"] = entry["rank_ci"] = None
         ranked = self.ranked()
         if not ranked:
             return
         for name, places in zip(ranked, ranks([self.curves(name) for name in ranked]), strict=True):
-            self.methods[name]["rank_mean"] = _rounded(places.mean(axis=0))
-            self.methods[name]["rank_ci"] = _rounded(half_width(places))
+            self.methods[name]["rank_mean"] = rounded(places.mean(axis=0))
+            self.methods[name]["rank_ci"] = rounded(half_width(places))
         best = self.best()
         for name, entry in self.methods.items():
             entry["versus"] = None
@@ -157,11 +158,7 @@ class Results:
             facts = [f"{json.dumps(key)}: {_json(value)}" for key, value in sorted(entry.items())]
             methods.append(f'{json.dumps(name)}: {{\n"curves": [\n{rows}],\n' + ",\n".join(facts) + "}")
         lines.append('"methods": {\n' + ",\n".join(methods) + "}")
-        text = "{" + ",\n".join(lines) + "}\n"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(path.name + ".unfinished")
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
+        write_whole(path, "{" + ",\n".join(lines) + "}\n")
 
     @classmethod
     def load(cls, path: Path) -> Results:
@@ -170,6 +167,19 @@ class Results:
             return cls(**content)
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"{path} must hold the results of a replay as JSON: {error}") from error
+
+
+def evaluations_shown(results: Results) -> list[int]:
+    """After how many evaluations figures are shown in tables."""
+    return [e for e in EVALUATIONS if e < results.evaluations] + [results.evaluations]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, all or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, path)
 
 
 def order_by_regret(results: Results, evaluation: int) -> list[str]:
@@ -187,7 +197,8 @@ def _number(value: Any, digits: int = _DIGITS) -> float | None:
     return float(f"{value:.{digits}g}") if np.isfinite(value) else None
 
 
-def _rounded(values: Array, digits: int = _DIGITS) -> list[float | None]:
+def rounded(values: Array, digits: int = _DIGITS) -> list[float | None]:
+    """Numbers for JSON, with so many significant digits."""
     return [_number(value, digits) for value in values]
 
 

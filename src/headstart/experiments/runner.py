@@ -56,7 +56,7 @@ class Silent:
 
 
 @dataclass(frozen=True)
-class _Cell:
+class Cell:
     """One run of one method."""
 
     task: int
@@ -153,7 +153,7 @@ def _run_method(
     log: Log,
     progress: Progress,
 ) -> tuple[list[np.ndarray[Any, Any] | None], dict[str, Any]]:
-    cells = [_Cell(task, seed) for task in results.tasks for seed in range(results.seeds)]
+    cells = [Cell(task, seed) for task in results.tasks for seed in range(results.seeds)]
     kept, facts = _taken_up(log)
     found = {cell: run for cell, run in kept.items() if cell in set(cells)}
     left = [cell for cell in cells if cell not in found]
@@ -181,7 +181,7 @@ def _run_method(
             progress.running(method.text, len(found), len(cells))
     curves: list[np.ndarray[Any, Any] | None] = []
     for task in results.tasks:
-        runs = [found[_Cell(task, seed)] for seed in range(results.seeds)]
+        runs = [found[Cell(task, seed)] for seed in range(results.seeds)]
         complete = all(run["regrets"] is not None for run in runs)
         curves.append(np.mean([run["regrets"] for run in runs], axis=0) if complete else None)
     suggestions = sum(run["suggestions"] for run in found.values())
@@ -209,7 +209,7 @@ def _one(
     method: Method,
     evaluations: int,
     designs: dict[int, tuple[int, ...]],
-    cell: _Cell,
+    cell: Cell,
 ) -> dict[str, Any]:
     try:
         run: TaskRun = run_task(
@@ -233,14 +233,14 @@ def _log(out: Path | None, method: str, settings: dict[str, Any], given: str, re
     return Log(out, method, head)
 
 
-def _taken_up(log: Log) -> tuple[dict[_Cell, dict[str, Any]], dict[str, Any]]:
+def _taken_up(log: Log) -> tuple[dict[Cell, dict[str, Any]], dict[str, Any]]:
     """Runs and facts that an earlier replay left."""
-    runs: dict[_Cell, dict[str, Any]] = {}
+    runs: dict[Cell, dict[str, Any]] = {}
     facts: dict[str, Any] = {}
     for content in log.found:
         if "task" in content:
             rest = {key: value for key, value in content.items() if key not in ("task", "seed")}
-            runs[_Cell(content["task"], content["seed"])] = rest
+            runs[Cell(content["task"], content["seed"])] = rest
         else:
             facts = content
     return runs, facts

@@ -1,0 +1,199 @@
+"""`Embedding`: where a model with latent points puts the pipelines, and what lies close together there.
+
+A sample of the pipelines is kept with the first dimensions of their points, so that pictures can be drawn anew without
+the model. How much a point's neighbours say about it is measured by its ten nearest in these dimensions, itself left
+out: the share of them with the same estimator, and the share of the variance of a number (the loss on a task, a
+hyper-parameter) that the mean over them explains.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput
+from headstart.experiments.catalogue import Request, Table
+from headstart.experiments.model_error import model_of
+from headstart.experiments.replay import Method
+from headstart.experiments.results import rounded, shown, write_whole
+from headstart.experiments.runner import given_to, plain
+from headstart.metadata.metadataset import MetaDataset
+from headstart.surrogates.base import Surrogate
+
+Array = NDArray[np.float64]
+_NEIGHBOURS = 10
+_DIGITS = 4
+
+
+@dataclass
+class Points:
+    """Latent points of a sample of n pipelines.
+
+    Parameters
+    ----------
+    meta, method, settings, given
+        What they were learned from, and by what.
+    latent
+        Dimensions that there were.
+    points
+        (n, up to 5).
+    task
+        Whose losses these are.
+    losses
+        (n,), ``None`` where a pipeline has none.
+    estimators, estimator
+        Names, and which of them each pipeline has.
+    parameter, values
+        A hyper-parameter and its (n,) values, ``None`` where a pipeline does not have it.
+    """
+
+    meta: str
+    method: str
+    settings: dict[str, Any]
+    given: str
+    latent: int
+    points: list[list[float]]
+    task: str
+    losses: list[float | None]
+    estimators: list[str]
+    estimator: list[int]
+    parameter: str
+    values: list[float | None]
+
+    def explained(self, what: str) -> float:
+        """Share of the variance of ``"losses"`` or ``"values"`` that neighbours explain."""
+        given = np.array([np.nan if v is None else v for v in getattr(self, what)])
+        known = np.isfinite(given)
+        near = nearest(np.array(self.points)[known])
+        left = given[known] - given[known][near].mean(axis=1)
+        total = given[known].var()
+        return float(1 - (left**2).mean() / total) if total > 0 else 0.0
+
+    def alike(self) -> tuple[float, float]:
+        """Share of a point's neighbours that have the same estimator, and of any two points."""
+        own = np.array(self.estimator)
+        near = nearest(np.array(self.points))
+        shares = np.bincount(own) / len(own)
+        return float((own[near] == own[:, None]).mean()), float((shares**2).sum())
+
+    def table(self) -> Table:
+        same, chance = self.alike()
+        rows = [
+            ["neighbours with the same estimator", shown(same, ".3f"), f"{chance:.3f} by chance"],
+            [f"variance of the loss on {self.task} explained", shown(self.explained("losses"), ".3f"), ""],
+            [f"variance of {self.parameter} explained", shown(self.explained("values"), ".3f"), ""],
+        ]
+        title = f"{self.meta}: {len(self.points)} pipelines in {len(self.points[0])} of {self.latent} latent dimensions"
+        return Table(title, ["by the ten nearest neighbours", "share", ""], rows)
+
+    def save(self, path: Path) -> None:
+        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in asdict(self).items()]
+        write_whole(path, "{" + ",\n".join(lines) + "}\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Points:
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"{path} must hold latent points as JSON: {error}") from error
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """An experiment that looks at latent points.
+
+    Parameters
+    ----------
+    method
+        With latent points, see `headstart.experiments.replay.Method.parse`.
+    task
+        Its id, for the losses; the first training task where it is not there.
+    algorithm
+        Whose first hyper-parameter is looked at.
+    sample, dimensions
+        How much is kept.
+    """
+
+    method: str
+    task: str
+    algorithm: str
+    sample: int = 3000
+    dimensions: int = 5
+
+    def run(self, request: Request) -> Points:
+        """Learn, take the sample, save it."""
+        meta, partition = request.meta, request.partition
+        method = Method.parse(self.method)
+        template = method.make()
+        settings, given = plain(template.describe()), given_to(meta, partition, partition.initial_designs(meta))
+        if request.out.exists():
+            known = Points.load(request.out)
+            if (known.settings, known.given) == (settings, given):
+                request.progress.done(f"{method.text}: known already")
+                return known
+        request.progress.learning(method.text)
+        points = latent_points(model_of(template.meta_fit(partition.learning(meta))))
+        rows = np.random.default_rng(0).permutation(len(points))[: self.sample]
+        task = meta.ids.index(self.task) if self.task in meta.ids else partition.train[0]
+        pipelines = meta.pipelines.take(rows)
+        parameter, values = _parameter(meta, rows, self.algorithm)
+        found = Points(
+            meta=meta.name,
+            method=method.text,
+            settings=settings,
+            given=given,
+            latent=points.shape[1],
+            points=[[float(f"{v:.{_DIGITS}g}") for v in row] for row in points[rows, : self.dimensions]],
+            task=meta.tasks[task],
+            losses=rounded(np.asarray(meta.loss_row(task), dtype=np.float64)[rows], _DIGITS),
+            estimators=list(meta.pipelines.space.stages[-1].names),
+            estimator=pipelines.choice[:, -1].tolist(),
+            parameter=parameter,
+            values=values,
+        )
+        found.save(request.out)
+        request.progress.done(f"{method.text}: {len(rows)} latent points")
+        return found
+
+
+def latent_points(surrogate: Surrogate) -> Array:
+    """Latent points (P, Q) of all recorded pipelines, those dimensions first that began as the first components."""
+    prior = getattr(surrogate, "_prior", None)
+    points: Array | None = getattr(prior, "points", None)
+    if points is None:
+        raise InvalidInput(f"{type(surrogate).__name__} has no latent points; name pmf")
+    return points
+
+
+def nearest(points: Array, number: int = _NEIGHBOURS) -> NDArray[np.int64]:
+    """Rows of the nearest other points of each, (n, number)."""
+    from scipy.spatial import KDTree
+
+    n = len(points)
+    if n <= number:
+        raise InvalidInput(f"there must be more than {number} points, got {n}")
+    found: NDArray[np.int64] = KDTree(points).query(points, number + 1)[1]
+    others = found != np.arange(n)[:, None]
+    others[others.all(axis=1), -1] = False  # of many points at one place a point may not find itself
+    return np.asarray(found[others].reshape(n, number))
+
+
+def _parameter(meta: MetaDataset, rows: NDArray[np.int64], algorithm: str) -> tuple[str, list[float | None]]:
+    """Name and values of the first hyper-parameter of an algorithm."""
+    stages = meta.pipelines.space.stages
+    stage = next((s for s, stage in enumerate(stages) if algorithm in stage.names), None)
+    if stage is None:
+        raise InvalidInput(f"there must be an algorithm {algorithm!r} in the space of {meta.name!r}")
+    name = stages[stage].algorithms[stages[stage].position(algorithm)].params[0].name
+    pipelines = meta.pipelines.take(rows)
+    has = pipelines.choice[:, stage] == stages[stage].position(algorithm)
+    values: list[float | None] = []
+    for i, there in enumerate(has):
+        value: Any = pipelines[i].params[stage].get(name) if there else None
+        values.append(None if value is None else float(f"{float(value):.{_DIGITS}g}"))
+    return f"{algorithm}.{name}", values
