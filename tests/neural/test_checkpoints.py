@@ -51,3 +51,14 @@ def test_pickles_are_not_opened(tmp_path):
         load_arrays(tmp_path / "b.npz")
     with pytest.raises(ModelFileError, match="no file of trained parameters"):
         load_arrays(tmp_path / "c.npz")
+
+
+def test_a_file_that_was_changed_is_not_taken_for_what_it_was(tmp_path):
+    path = tmp_path / "kept.npz"
+    save_arrays(path, {"x": np.arange(3.0)}, {"what": "numbers"})
+    with np.load(path) as file:
+        entries = {name: file[name] for name in file.files}
+    entries["x"][1] = 7.0
+    np.savez(path, **entries)
+    with pytest.raises(ModelFileError, match="damaged or changed"):
+        load_arrays(path)

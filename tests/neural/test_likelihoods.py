@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from headstart.errors import UnknownName
-from headstart.neural.likelihoods import gp_log_likelihood, kernel_matrix, linear_log_likelihood
+from headstart.neural.likelihoods import crossed_log_likelihood, gp_log_likelihood, kernel_matrix, linear_log_likelihood
 from headstart.numerics.marginal_likelihood import log_marginal_likelihood
 
 torch = pytest.importorskip("torch")
@@ -128,3 +128,24 @@ def test_linear_regression_is_a_normal_distribution_of_the_targets():
 def test_an_unknown_kernel_is_named(tasks):
     with pytest.raises(UnknownName, match="did you mean 'matern52'"):
         gp_log_likelihood("matern", *(torch.from_numpy(a) for a in tasks[:2]), *map(torch.tensor, HYPERPARAMETERS))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_crossed_likelihoods_are_normal_densities_with_the_right_gradient(missing):
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((6, 6))
+    covariance = torch.tensor(factor @ factor.T + np.eye(6), requires_grad=True)
+    residuals = torch.tensor(rng.standard_normal((4, 6)), requires_grad=True)
+    mask = torch.from_numpy(rng.random((4, 6)) >= missing) if missing else None
+    found = crossed_log_likelihood(covariance, residuals, mask)
+    for b in range(4):
+        known = np.arange(6) if mask is None else np.flatnonzero(mask[b].numpy())
+        part = covariance.detach().numpy()[np.ix_(known, known)]
+        expected = multivariate_normal(np.zeros(len(known)), part).logpdf(residuals.detach().numpy()[b, known])
+        assert found[b].item() == pytest.approx(expected)
+    weights = torch.from_numpy(rng.standard_normal(4))
+
+    def total(k, r):  # made symmetric, as every covariance is
+        return (crossed_log_likelihood(0.5 * (k + k.T), r, mask) * weights).sum()
+
+    assert torch.autograd.gradcheck(total, (covariance, residuals))

@@ -1,7 +1,11 @@
-"""Trained parameters in a file: an ``.npz`` of arrays with a JSON text among them, no pickles."""
+"""Trained parameters in a file: an ``.npz`` of arrays with a JSON text among them, no pickles.
+
+The text holds a hash of all the rest, so that a file which was damaged or changed is not taken for what it was.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -16,6 +20,7 @@ from numpy.typing import NDArray
 from headstart.errors import ModelFileError
 
 _ABOUT = "about.json"
+_HASH = "sha256"
 
 
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
@@ -34,12 +39,13 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
     for name, array in arrays.items():
         if name == _ABOUT or np.asarray(array).dtype.kind not in "biuf":
             raise ModelFileError(f"{name!r} must be an array of numbers that is not called {_ABOUT!r} to be saved")
-    text = np.frombuffer(json.dumps(dict(about), allow_nan=False).encode(), dtype=np.uint8)
+    content = {**about, _HASH: _digest(arrays, about)}
+    text = np.frombuffer(json.dumps(content, allow_nan=False).encode(), dtype=np.uint8)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            content: dict[str, Any] = {_ABOUT: text, **arrays}
-            np.savez_compressed(file, **content)
+            entries: dict[str, Any] = {_ABOUT: text, **arrays}
+            np.savez_compressed(file, **entries)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -58,4 +64,15 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], 
         raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters that can be read: {error}") from error
     if not isinstance(about, dict):
         raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters: its description is no JSON object")
+    if about.pop(_HASH, None) != _digest(arrays, about):
+        raise ModelFileError(f"{os.fspath(path)!r} was damaged or changed since it was written: its hash differs")
     return arrays, about
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        held = np.ascontiguousarray(array)
+        digest.update(f"{name} {held.dtype.str} {np.shape(array)}".encode())
+        digest.update(held.tobytes())
+    return digest.hexdigest()

@@ -88,6 +88,29 @@ def gp_log_likelihood(
     return _evidence().apply(covariance, targets, ones, given)
 
 
+def crossed_log_likelihood(covariance: Any, residuals: Any, mask: Any = None) -> Any:
+    """Log marginal likelihoods (B,) of tasks that share their points and so their covariance.
+
+    Where nothing is missing, one factorisation serves all tasks.
+
+    Parameters
+    ----------
+    covariance
+        ``(n, n)``, noise included.
+    residuals
+        ``(B, n)``, targets minus their mean.
+    mask
+        ``(B, n)`` booleans, True where there is a target; ``None`` if everywhere.
+    """
+    torch = require_torch("a deep kernel")
+    if mask is None:
+        return _shared_evidence().apply(covariance, residuals)
+    both = mask[:, :, None] & mask[:, None, :]
+    spread = torch.where(both, covariance, torch.eye(len(covariance), dtype=covariance.dtype))
+    residuals = torch.where(mask, residuals, torch.zeros_like(residuals))
+    return _evidence().apply(spread, residuals, mask.to(residuals.dtype), torch.zeros((), dtype=residuals.dtype))
+
+
 def kernel_matrix(kernel: DeepKernelName, left: Any, right: Any, log_length_scales: Any, log_output_scale: Any) -> Any:
     """Covariances (B, n, m) of points (B, n, d) and (B, m, d); `right` is ``None`` for those of `left` with itself."""
     torch = require_torch("a deep kernel")
@@ -188,6 +211,31 @@ def _evidence() -> Any:
             return by_covariance, -upstream[:, None] * weights, None, by_mean.reshape(ctx.mean_shape)
 
     return Evidence
+
+
+@cache
+def _shared_evidence() -> Any:
+    torch = require_torch("a deep kernel")
+
+    class SharedEvidence(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """ln p of many residuals under one K."""
+
+        @staticmethod
+        def forward(ctx: Any, covariance: Any, residuals: Any) -> Any:
+            lower = cholesky(covariance[None])[0]
+            weights = torch.cholesky_solve(residuals.T, lower).T
+            ctx.save_for_backward(lower, weights)
+            log_determinant = torch.diagonal(lower).log().sum()
+            return -0.5 * ((residuals * weights).sum(dim=-1) + LOG_TWO_PI * residuals.shape[1]) - log_determinant
+
+        @staticmethod
+        def backward(ctx: Any, upstream: Any) -> Any:
+            lower, weights = ctx.saved_tensors
+            outer = (weights * upstream[:, None]).T @ weights
+            by_covariance = 0.5 * (outer - upstream.sum() * torch.cholesky_inverse(lower))
+            return by_covariance, -upstream[:, None] * weights
+
+    return SharedEvidence
 
 
 @cache

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, NumericalError
 from headstart.neural.backend import one_torch_thread
+from headstart.neural.monitor import Check, TrainingState, next_watch
 from headstart.neural.networks import Parameters
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class Schedule:
     steps
         Most steps of Adam.
     learning_rate
-        At the start; it falls to 1 % of that along a cosine over `steps`.
+        At the start.
     check_every
         Steps between looks at the validation loss.
     patience
@@ -43,6 +44,8 @@ class Schedule:
         Decoupled, on weights of layers only (names that end in ``weight``).
     clip
         Largest norm of a gradient; a longer one is shortened.
+    final_rate
+        Share of the learning rate to which it falls along a cosine over `steps`; 1 leaves it as it is.
     """
 
     steps: int = 3000
@@ -51,6 +54,12 @@ class Schedule:
     patience: int = 8
     weight_decay: float = 0.0
     clip: float = 10.0
+    final_rate: float = 0.01
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step."""
+        falling = 0.5 * (1.0 + math.cos(math.pi * step / self.steps))
+        return self.learning_rate * (self.final_rate + (1.0 - self.final_rate) * falling)
 
     def __post_init__(self) -> None:
         if self.steps < 0 or self.check_every < 1 or self.patience < 1 or not self.learning_rate > 0:
@@ -74,12 +83,15 @@ class Trained:
         After which they were reached.
     checks
         (k, 2) steps and validation losses seen.
+    seconds
+        (k,), when they were seen, from the start.
     """
 
     parameters: Parameters
     validation_loss: float
     step: int
     checks: NDArray[np.float64]
+    seconds: NDArray[np.float64]
 
 
 def train(
@@ -91,6 +103,8 @@ def train(
     name: str = "network",
 ) -> Trained:
     """Train parameters with torch; the same arguments give the same result. No global seed is read or set.
+
+    Inside `headstart.neural.monitor.monitored` it reports how it goes, and goes on where an earlier process stopped.
 
     Parameters
     ----------
@@ -107,29 +121,43 @@ def train(
     name
         For the log.
     """
+    watch = next_watch()
+    before = watch.restored()
     with one_torch_thread(f"training of {name}") as torch:
-        tensors: Tensors = {k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in initial.items()}
+        start = initial if before is None else before.parameters
+        tensors: Tensors = {k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in start.items()}
         adam = TorchAdam(torch, tensors, schedule.weight_decay)
-        checks: list[tuple[int, float]] = []
+        checks: list[tuple[int, float, float]] = []
         best: tuple[float, int, Parameters] | None = None
-        began = time.perf_counter()
-        for step in range(schedule.steps + 1):
-            if step % schedule.check_every == 0 or step == schedule.steps:
+        first, spent, finished = 0, 0.0, False
+        if before is not None:
+            first, checks, best, finished = before.step, before.checks, before.best, before.finished
+            spent = checks[-1][2]
+            adam.restore(before.first, before.second, before.adam_steps)
+            rng.bit_generator.state = before.rng
+        began = time.perf_counter() - spent
+
+        def state(step: int, finished: bool) -> TrainingState:
+            now = {k: v.detach().numpy() for k, v in tensors.items()}
+            return TrainingState(step, now, *adam.state(), rng.bit_generator.state, checks, best, finished)
+
+        for step in range(first, first if finished else schedule.steps + 1):
+            looked = before is not None and step == first  # and was kept after that look
+            if not looked and (step % schedule.check_every == 0 or step == schedule.steps):
                 with torch.no_grad():
                     value = float(validate(tensors))
-                checks.append((step, value))
-                logger.info(
-                    "%s: step %d of %d, validation %.5g, %.0f s",
-                    *(name, step, schedule.steps, value, time.perf_counter() - began),
-                )
+                seconds = time.perf_counter() - began
+                checks.append((step, value, seconds))
+                logger.info("%s: step %d of %d, validation %.5g, %.0f s", *(name, step, schedule.steps, value, seconds))
                 if math.isfinite(value) and (best is None or value < best[0]):
                     best = (value, step, {k: v.detach().numpy().copy() for k, v in tensors.items()})
+                watch.tell(Check(name, step, schedule.steps, value, math.nan if best is None else best[0], seconds))
                 if best is not None and step - best[1] >= schedule.patience * schedule.check_every:
                     break
+                if watch.due and step < schedule.steps:
+                    watch.save(state(step, False))
             if step == schedule.steps:
                 break
-            progress = step / schedule.steps
-            rate = schedule.learning_rate * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * progress)))
             for tensor in tensors.values():
                 tensor.grad = None
             batch_loss = loss(tensors, rng)
@@ -139,10 +167,13 @@ def train(
                     "a lower learning_rate may help"
                 )
             batch_loss.backward()
-            adam.step(rate, schedule.clip)
+            adam.step(schedule.rate(step), schedule.clip)
+        if not finished:
+            watch.save(state(step, True))
     if best is None:
         raise NumericalError(f"training of {name} must have a finite validation loss, got {checks[-1][1]}")
-    return Trained(best[2], best[0], best[1], np.array(checks, dtype=np.float64))
+    seen = np.array(checks, dtype=np.float64)
+    return Trained(best[2], best[0], best[1], seen[:, :2], seen[:, 2])
 
 
 class TorchAdam:
@@ -194,3 +225,15 @@ class TorchAdam:
                 first.mul_(one).add_(shortened, alpha=1.0 - one)
                 second.mul_(two).addcmul_(shortened, shortened, value=1.0 - two)
                 tensor.addcdiv_(first, second.sqrt().div_(root).add_(self._epsilon), value=-rate)
+
+    def state(self) -> tuple[Parameters, Parameters, int]:
+        """First and second moments by name, and how many steps were made; views."""
+        first, second = ({name: pair[k].numpy() for name, pair in self._moments.items()} for k in (0, 1))
+        return first, second, self._steps
+
+    def restore(self, first: Parameters, second: Parameters, steps: int) -> None:
+        """Go on with what `state` gave."""
+        for name, pair in self._moments.items():
+            for tensor, value in zip(pair, (first[name], second[name]), strict=True):
+                tensor.copy_(self._torch.from_numpy(value))
+        self._steps = steps
