@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from headstart.errors import InvalidInput
+from headstart.experiments.markdown import TITLES, notes, partial_lines, table
+from headstart.experiments.pmf_page import pmf_page
 from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
-from headstart.experiments.results import Results, evaluations_shown, order_by_regret, shown
+from headstart.experiments.results import Results
 
 _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
@@ -20,9 +22,9 @@ paired by task. `random2x` and `random4x` try two and four pipelines at each ste
 FIELD = (
     *("random", "random2x", "random4x", "average_rank", "portfolio", "smfo", "nearest", "gp", "forest", "dngo", "rgpe"),
     *("oboe", "tensor_oboe", "fmlp", "ablr", "tst_r", "tst_d2v", "taf_r", "fsbo", "ellipsoid", "skl", "linear_factors"),
+    *("pmf", "pmf_paper"),
 )
 """Methods that the page is about; it says which of them have not been run."""
-TITLES = {"pmf": "PMF", "tensor_oboe": "Tensor-OBOE", "zap": "ZAP"}
 
 
 def write_pages(folder: Path) -> list[Path]:
@@ -35,7 +37,7 @@ def write_pages(folder: Path) -> list[Path]:
     """
     if not (folder / "data").is_dir():
         raise InvalidInput(f"{folder / 'data'} must be a directory with the JSON files of replays; there is none")
-    pages: dict[str, Callable[[Path], Iterator[str] | None]] = {"replay.md": replay_page}
+    pages: dict[str, Callable[[Path], Iterator[str] | None]] = {"replay.md": replay_page, "pmf.md": pmf_page}
     written = []
     for name, page in pages.items():
         lines = page(folder)
@@ -59,9 +61,7 @@ def _replay_lines(folder: Path, all_results: list[Results]) -> Iterator[str]:
     yield _INTRODUCTION
     for results in all_results:
         yield from _meta_lines(folder, results)
-    note = folder / "data" / "replay_notes.md"
-    if note.exists():
-        yield note.read_text(encoding="utf-8").rstrip()
+    yield from notes(folder, "replay")
 
 
 def _meta_lines(folder: Path, results: Results) -> Iterator[str]:
@@ -80,48 +80,6 @@ def _meta_lines(folder: Path, results: Results) -> Iterator[str]:
     if missing:
         yield "Not run yet: " + ", ".join(f"`{name}`" for name in missing) + ".\n"
     yield from comparison(results)
-
-
-def table(results: Results, reference: str | None = None) -> Iterator[str]:
-    """Mean regrets of all methods as a table in Markdown."""
-    evaluations = evaluations_shown(results)
-    last = evaluations[-1]
-    ordered = [name for name in order_by_regret(results, last) if results.complete(name)]
-    best = reference or results.best()
-    yield "| method | " + " | ".join(f"{e}" for e in evaluations) + f" | rank at {last} | − {best} | p | ms |"
-    yield "|---|" + "---|" * (len(evaluations) + 4)
-    for name in ordered:
-        entry = results.methods[name]
-        cells = [f"{shown(entry['regret_mean'][e - 1])} ± {shown(entry['regret_ci'][e - 1])}" for e in evaluations]
-        rank = shown(entry["rank_mean"][last - 1], ".2f") if entry["rank_mean"] is not None else "–"
-        paired = ("", "")
-        if name != best:
-            versus = results.versus(name, best, last)
-            paired = (f"{shown(versus['difference'], '+.4f')} ± {shown(versus['ci'])}", shown(versus["p"], ".2g"))
-        text = f"**`{name}`**" if name == best else f"`{name}`"
-        yield (
-            f"| {text} | {' | '.join(cells)} | {rank} | {' | '.join(paired)} | "
-            f"{1000 * entry['seconds_per_suggestion']:.0f} |"
-        )
-
-
-def partial_lines(results: Results) -> Iterator[str]:
-    """What is said of methods that could not be run on all tasks."""
-    for name in order_by_regret(results, results.evaluations):
-        entry = results.methods[name]
-        if results.complete(name):
-            continue
-        if not entry["n_tasks"]:
-            yield f"`{name}` could not be run: {entry.get('left_out', '')}.\n"
-            continue
-        evaluations = evaluations_shown(results)
-        figures = ", ".join(shown(entry["regret_mean"][e - 1]) for e in evaluations)
-        same = [n for n in ("gp", "random") if n in results.methods and results.complete(n)]
-        there = [f"{n} {shown(results.versus(name, n, evaluations[-1])['difference'], '+.4f')}" for n in same]
-        yield (
-            f"`{name}` was run on {entry['n_tasks']} of {len(results.tasks)} tasks ({entry.get('left_out', '')}): "
-            f"{figures} after {', '.join(map(str, evaluations))} evaluations; difference there to {', '.join(there)}.\n"
-        )
 
 
 def comparison(results: Results) -> Iterator[str]:

@@ -29,7 +29,7 @@ REGRET = Comparison((_MAIN,))
 ERROR = ErrorOverTime(("pmf", "pmf_paper"))
 MISSING = Comparison(
     (
-        Arm(("pmf", "random", "random2x", "fmlp")),
+        Arm((*_MAIN.methods, "fmlp")),
         Arm(("pmf", "pmf_paper(latent=5, learning_rate=0.01)"), SPARSE),
     ),
     beside="pmf_regret",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,22 @@ def check_plot(path: Path) -> None:
         raise MissingDependency("plots need matplotlib: pip install 'headstart[report]'") from error
 
 
+@contextmanager
+def figure_in(path: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """A figure to draw on inside the block; after it the figure is in the file. The same figure gives the same file."""
+    check_plot(path)
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style: Any = {"font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "headstart"}
+    with rc_context(style):
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure
+        path.parent.mkdir(parents=True, exist_ok=True)
+        changing: dict[str, Any] = {".svg": {"Date": None}, ".png": {"Software": None}, ".pdf": {"CreationDate": None}}
+        figure.savefig(path, dpi=150, metadata=changing[path.suffix])
+
+
 def plot_results(results: Results, path: Path, methods: Sequence[str] | None = None) -> None:
     """Draw two panels, mean rank (ranked methods) and mean regret, into an .svg, .png or .pdf file.
 
@@ -44,31 +61,21 @@ def plot_results(results: Results, path: Path, methods: Sequence[str] | None = N
     methods
         Those drawn in colour and labelled, in this order; the others are grey. All when omitted.
     """
-    check_plot(path)
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    style: Any = {"font.size": 8, "svg.fonttype": "none", "svg.hashsalt": "headstart"}
-    with rc_context(style):
-        figure = Figure(figsize=(11, 4.6), layout="constrained")
+    with figure_in(path, (11, 4.6)) as figure:
         left, right = figure.subplots(1, 2)
         ordered = order_by_regret(results, results.evaluations)
         shown = list(ordered if methods is None else methods)
-        colours = dict(zip(shown, _colours(len(shown)), strict=True))
+        chosen = dict(zip(shown, colours(len(shown)), strict=True))
         ranked = [name for name in ordered if results.methods[name]["rank_mean"] is not None]
-        _panel(left, results, ranked, "rank", colours)
+        _panel(left, results, ranked, "rank", chosen)
         complete = [name for name in ordered if results.complete(name)]
-        _panel(right, results, complete, "regret", colours)
+        _panel(right, results, complete, "regret", chosen)
         left.set_ylabel("mean rank")
         right.set_ylabel("mean regret")
         right.set_yscale("log")
-        _label(left, [n for n in ranked if n in colours], results, "rank", colours)
-        _label(right, [n for n in complete if n in colours], results, "regret", colours)
+        _label(left, [n for n in ranked if n in chosen], results, "rank", chosen)
+        _label(right, [n for n in complete if n in chosen], results, "regret", chosen)
         figure.suptitle(f"{results.meta}, {results.split}: {len(results.tasks)} tasks, {results.seeds} run(s) for each")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # No date, so that the same results give the same file.
-        metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, dpi=150, metadata=metadata)
 
 
 def _panel(axes: Any, results: Results, names: Sequence[str], what: str, colours: dict[str, Any]) -> None:
@@ -135,7 +142,8 @@ def spread(wanted: Array, gap: float) -> Array:
     return np.array(places)
 
 
-def _colours(n: int) -> list[Any]:
+def colours(n: int) -> list[Any]:
+    """So many colours, apart from each other."""
     from matplotlib import colormaps
 
     if n <= 10:

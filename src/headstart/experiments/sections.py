@@ -1,0 +1,127 @@
+"""Sections of pages about a paper's experiments. All that is said of what was found is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from headstart.experiments.embedding import Points
+from headstart.experiments.markdown import as_in_the_paper, partial_lines, table, whole
+from headstart.experiments.model_error import QUANTITIES, Errors
+from headstart.experiments.results import Results, shown
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment on the page.
+
+    Parameters
+    ----------
+    name
+        Of the experiment and its file.
+    title
+        Heading.
+    paper
+        What the paper says.
+    lines
+        Everything else, from the folder and the file.
+    """
+
+    name: str
+    title: str
+    paper: str
+    lines: Callable[[Path, Path], Iterator[str]]
+
+
+def compared(say: Callable[[Results], Iterator[str]], method: str) -> Callable[[Path, Path], Iterator[str]]:
+    """Lines of a section with a replay: picture, table with tests against a method, and what is to be said of it."""
+
+    def lines(folder: Path, path: Path) -> Iterator[str]:
+        from headstart.report.curves import plot_results
+
+        results = Results.load(path)
+        plot_results(results, folder / f"{path.stem}.svg")
+        yield f"{len(results.tasks)} test tasks, {results.evaluations} evaluations.\n"
+        yield from learned_from(results)
+        yield f"![Mean rank and mean regret]({path.stem}.svg)\n"
+        yield from table(results, method if whole(results, method) else None)
+        yield ""
+        yield from partial_lines(results)
+        yield from here(say(results))
+
+    return lines
+
+
+def learned_from(results: Results) -> Iterator[str]:
+    """What variants learned from."""
+    said: set[str] = set()
+    for entry in results.methods.values():
+        facts = entry.get("learned_from")
+        if facts is None or facts["variant"] in said:
+            continue
+        said.add(facts["variant"])
+        before = facts["of"]
+        yield (
+            f"`-{facts['variant']}`: learned from {facts['tasks']} tasks with {facts['missing']:.1%} of the cells "
+            f"missing and stopped by {facts['validation'] or 'a part of them'}; the others learned from "
+            f"{before['tasks']} tasks with {before['missing']:.1%} missing and stopped by {before['validation']}.\n"
+        )
+
+
+def errors_lines(folder: Path, path: Path) -> Iterator[str]:
+    """Lines of a section with errors of models."""
+    from headstart.report.models import plot_errors
+
+    errors = Errors.load(path)
+    plot_errors(errors, folder / f"{path.stem}.svg")
+    yield f"{len(errors.tasks)} test tasks; over candidates that were not tried yet; ± two standard errors.\n"
+    yield f"![Squared error and variance over evaluations]({path.stem}.svg)\n"
+    yield errors.table().markdown()
+    said = []
+    for method, entry in errors.methods.items():
+        for name in QUANTITIES:
+            mean = entry[f"{name}_mean"]
+            monotone = all(after < before for before, after in pairwise(mean))
+            falls = "falls all the way" if monotone else "does not fall all the way"
+            said.append(
+                f"The {name} of `{method}` {falls}, {as_in_the_paper(monotone)}: from {shown(mean[0])} after "
+                f"{errors.evaluations[0]} evaluations to {shown(mean[-1])} after {errors.evaluations[-1]}."
+            )
+        variance, error = entry["variance_mean"][-1], entry["error_mean"][-1]
+        if error:
+            said.append(f"The variance of `{method}` is then {variance / error:.2g} times its squared error.")
+    yield from here(said)
+
+
+def points_lines(folder: Path, path: Path) -> Iterator[str]:
+    """Lines of a section with latent points."""
+    from headstart.report.models import plot_pairs, plot_points
+
+    points = Points.load(path)
+    plot_points(points, folder / f"{path.stem}.png")
+    plot_pairs(points, folder / f"{path.stem}_estimators.png")
+    yield (
+        f"{len(points.points):,} pipelines, drawn at random, in the first dimensions of the {points.latent} of "
+        f"`{points.method}`.\n"
+    )
+    yield f"![Latent points by loss and by hyper-parameter]({path.stem}.png)\n"
+    yield f"![Latent points by estimator]({path.stem}_estimators.png)\n"
+    same, chance = points.alike()
+    yield from here(
+        [
+            f"{same:.0%} of a pipeline's ten nearest neighbours in {len(points.points[0])} dimensions have its "
+            f"estimator; by chance it would be {chance:.0%}.",
+            f"The neighbours explain {points.explained('losses'):.0%} of the variance of the loss on {points.task}, "
+            f"and {points.explained('values'):.0%} of that of `{points.parameter}` among pipelines that have it.",
+        ]
+    )
+
+
+def here(sentences: Iterable[str]) -> Iterator[str]:
+    """What was found, one item for each sentence."""
+    found = [f"- {sentence}" for sentence in sentences]
+    if found:
+        yield "Here:\n"
+        yield "\n".join(found) + "\n"

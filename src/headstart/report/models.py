@@ -1,0 +1,88 @@
+"""What a model knows, drawn: errors of its predictions over evaluations, and its latent points."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.report.curves import colours, figure_in
+
+if TYPE_CHECKING:
+    from headstart.experiments.embedding import Points
+    from headstart.experiments.model_error import Errors
+
+Array = NDArray[np.float64]
+_DOT: dict[str, Any] = {"s": 3, "linewidths": 0, "alpha": 0.7}
+_TITLES = {"error": "mean squared error", "variance": "posterior predictive variance"}
+
+
+def plot_errors(errors: Errors, path: Path) -> None:
+    """Two panels, error and variance over evaluations, with two standard errors around the mean over tasks."""
+    with figure_in(path, (9, 3.6)) as figure:
+        chosen = dict(zip(errors.methods, colours(len(errors.methods)), strict=True))
+        for axes, (name, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
+            for method, entry in errors.methods.items():
+                mean, width = _numbers(entry[f"{name}_mean"]), _numbers(entry[f"{name}_2se"])
+                axes.plot(errors.evaluations, mean, color=chosen[method], marker="o", markersize=3, label=method)
+                axes.fill_between(
+                    errors.evaluations, mean - width, mean + width, color=chosen[method], alpha=0.15, linewidth=0
+                )
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel("evaluations")
+            axes.set_ylabel(title)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(axis="y", color="#e6e6e6", linewidth=0.5)
+            axes.legend(frameon=False)
+
+
+def plot_points(points: Points, path: Path) -> None:
+    """Two panels, the first two latent dimensions: coloured by the loss on a task, and by a hyper-parameter."""
+    with figure_in(path, (9, 4)) as figure:
+        found = np.array(points.points)
+        titles = {"losses": f"loss on {points.task}", "values": points.parameter}
+        for axes, (name, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+            given = _numbers(getattr(points, name))
+            known = np.isfinite(given)
+            low, high = np.quantile(given[known], (0.02, 0.98))  # a few extreme ones would take all the colours
+            drawn = axes.scatter(*found[known, :2].T, c=given[known], vmin=low, vmax=high, cmap="viridis", **_DOT)
+            _bare(axes, 0, 1)
+            axes.set_title(f"{known.sum():,} pipelines by {title}")
+            figure.colorbar(drawn, ax=axes, label=title)
+
+
+def plot_pairs(points: Points, path: Path) -> None:
+    """Pairs of the latent dimensions that were kept, coloured by estimator."""
+    found, own = np.array(points.points), np.array(points.estimator)
+    q = found.shape[1]
+    chosen = colours(len(points.estimators))
+    order = np.random.default_rng(0).permutation(len(found))  # or the last estimator would hide the others
+    with figure_in(path, (2.2 * max(q - 1, 2), 2.2 * max(q - 1, 2))) as figure:
+        panels = figure.subplots(max(q - 1, 1), max(q - 1, 1), squeeze=False)
+        for axes in panels.flat:
+            axes.set_visible(False)
+        for i, j in combinations(range(q), 2):
+            axes = panels[j - 1, i]
+            axes.set_visible(True)
+            axes.scatter(found[order, i], found[order, j], c=[chosen[k] for k in own[order]], **_DOT)
+            _bare(axes, i, j, left=i == 0, below=j == q - 1)
+        marks = [
+            figure.axes[0].plot([], [], "o", markersize=5, color=colour, label=name)[0]
+            for name, colour in zip(points.estimators, chosen, strict=True)
+        ]
+        figure.legend(handles=marks, loc="upper right", frameon=False)
+
+
+def _bare(axes: Any, i: int, j: int, *, left: bool = True, below: bool = True) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_xlabel(f"dimension {i + 1}" if below else "")
+    axes.set_ylabel(f"dimension {j + 1}" if left else "")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _numbers(values: list[float | None]) -> Array:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
