@@ -40,7 +40,7 @@ Augment = Callable[[Array, NDArray[np.bool_], np.random.Generator], Array]
 """From targets (B, n) and their mask to targets to train on."""
 
 LENGTHS, SCALE, NOISE = "kernel.length_scales", "kernel.output_scale", "kernel.noise"
-_LEAST_LOG_NOISE = math.log(1e-5)
+LEAST_LOG_NOISE = math.log(1e-5)
 """Relative to the variance of a task's losses: less is rounding, and makes covariances singular."""
 
 
@@ -58,7 +58,7 @@ def batch_loss(kernel: DeepKernelName, embed: Embed, tensors: Mapping[str, Any],
     torch = require_torch("a deep kernel")
     points = embed(tensors, torch.from_numpy(batch.points))
     mask = None if batch.mask.all() else torch.from_numpy(batch.mask)
-    noise = tensors[NOISE].clamp_min(_LEAST_LOG_NOISE)
+    noise = tensors[NOISE].clamp_min(LEAST_LOG_NOISE)
     value = gp_log_likelihood(
         kernel, points, torch.from_numpy(batch.targets), tensors[LENGTHS], tensors[SCALE], noise, mask=mask
     )
@@ -118,5 +118,5 @@ def learned_hyperparameters(parameters: Mapping[str, Array]) -> Hyperparameters:
     return Hyperparameters(
         np.exp(parameters[LENGTHS]),
         float(np.exp(parameters[SCALE])),
-        float(np.exp(max(float(parameters[NOISE]), _LEAST_LOG_NOISE))),
+        float(np.exp(max(float(parameters[NOISE]), LEAST_LOG_NOISE))),
     )

@@ -89,26 +89,29 @@ def gp_log_likelihood(
 
 
 def crossed_log_likelihood(covariance: Any, residuals: Any, mask: Any = None) -> Any:
-    """Log marginal likelihoods (B,) of tasks that share their points and so their covariance.
+    """Log marginal likelihoods (B,) of tasks that share their points and so their covariance, or have their own.
 
-    Where nothing is missing, one factorisation serves all tasks.
+    Where tasks share it and nothing is missing, one factorisation serves all tasks.
 
     Parameters
     ----------
     covariance
-        ``(n, n)``, noise included.
+        ``(n, n)`` or ``(B, n, n)``, noise included.
     residuals
         ``(B, n)``, targets minus their mean.
     mask
         ``(B, n)`` booleans, True where there is a target; ``None`` if everywhere.
     """
     torch = require_torch("a deep kernel")
+    none = torch.zeros((), dtype=residuals.dtype)
     if mask is None:
-        return _shared_evidence().apply(covariance, residuals)
+        if covariance.dim() == 2:
+            return _shared_evidence().apply(covariance, residuals)
+        return _evidence().apply(covariance, residuals, torch.ones_like(residuals), none)
     both = mask[:, :, None] & mask[:, None, :]
-    spread = torch.where(both, covariance, torch.eye(len(covariance), dtype=covariance.dtype))
+    spread = torch.where(both, covariance, torch.eye(covariance.shape[-1], dtype=covariance.dtype))
     residuals = torch.where(mask, residuals, torch.zeros_like(residuals))
-    return _evidence().apply(spread, residuals, mask.to(residuals.dtype), torch.zeros((), dtype=residuals.dtype))
+    return _evidence().apply(spread, residuals, mask.to(residuals.dtype), none)
 
 
 def kernel_matrix(kernel: DeepKernelName, left: Any, right: Any, log_length_scales: Any, log_output_scale: Any) -> Any:

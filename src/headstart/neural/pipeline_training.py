@@ -1,0 +1,144 @@
+"""Meta-training of a pipeline network under a Gaussian process: Algorithm 1 of DeepPipe.
+
+=======  =====================  ============================================================================
+symbol   name in code           equation
+=======  =====================  ============================================================================
+y_t      targets                losses of task t, standardised over all that was observed on it, or raw
+φ, m, ψ  `Outputs`              what the network makes of pipelines, see `headstart.neural.pipeline_network`
+γ        "kernel.…"             length scales, output scale, noise, see `headstart.neural.deep_kernel`
+ln ψ_p                          "kernel.noise" + what the noise head adds, at least that of `LEAST_LOG_NOISE`
+L        batch_loss             mean over tasks of -ln p(y_t - m | φ, ψ, γ) / n_t, equation 6 for m = 0
+=======  =====================  ============================================================================
+
+Two ways to draw a batch. ``"separate"`` is the paper's: for each task its own pipelines of those observed on it.
+``"crossed"``: the same pipelines for all tasks of the batch, with what is missing masked. They are then embedded once
+instead of once per task, their kernel matrix is computed once, and where nothing is missing one factorisation serves
+all tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.neural.backend import require_torch
+from headstart.neural.batches import TaskBatches
+from headstart.neural.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
+from headstart.neural.likelihoods import crossed_log_likelihood, kernel_matrix
+from headstart.neural.pipeline_network import PipelineNetwork
+from headstart.neural.training import Schedule, Trained, train
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+BatchKind = Literal["crossed", "separate"]
+
+_MOST_NUMBERS = 4_000_000
+"""In the covariance matrices of tasks that are validated at once."""
+
+
+@dataclass(frozen=True)
+class PipelineBatch:
+    """Features (n, F) of pipelines that all tasks share, or (B, n, F); targets and mask (B, n)."""
+
+    features: Array
+    targets: Array
+    mask: Mask
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def parts(self, size: int) -> list[PipelineBatch]:
+        """Some tasks at a time."""
+        found = []
+        for start in range(0, len(self), size):
+            rows = slice(start, start + size)
+            features = self.features if self.features.ndim == 2 else self.features[rows]
+            found.append(PipelineBatch(features, self.targets[rows], self.mask[rows]))
+        return found
+
+
+def draw(
+    tasks: TaskBatches, rng: np.random.Generator, n_tasks: int, n_pipelines: int, kind: BatchKind
+) -> PipelineBatch:
+    """A random batch of at most so many tasks and pipelines."""
+    if kind == "separate":
+        batch = tasks.draw(rng, n_tasks, n_pipelines)
+        return PipelineBatch(batch.points, batch.targets, batch.mask)
+    n = min(n_pipelines, tasks.n_pipelines)
+    columns = np.sort(rng.choice(tasks.n_pipelines, n, replace=False, shuffle=False))
+    which = rng.permutation(len(tasks))[:n_tasks]
+    targets, mask = tasks.crossed(which, columns)
+    some = mask.any(axis=1)  # a task may have none of these pipelines
+    return PipelineBatch(tasks.points[columns], targets[some], mask[some])
+
+
+def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
+    """ln p of each task of a batch divided by its number of observations, a tensor (B,)."""
+    torch = require_torch("DeepPipe")
+    outputs = network(tensors, torch.from_numpy(batch.features))
+    points = outputs.points if outputs.points.dim() == 3 else outputs.points[None]
+    covariance = kernel_matrix("matern52", points, None, tensors[LENGTHS], tensors[SCALE])
+    log_noise = tensors[NOISE] if outputs.log_noise is None else tensors[NOISE] + outputs.log_noise
+    noise = log_noise.clamp_min(LEAST_LOG_NOISE).exp()
+    covariance = covariance + torch.diag_embed(noise.expand(covariance.shape[:-1]))
+    targets = torch.from_numpy(batch.targets)
+    residuals = targets if outputs.mean is None else targets - outputs.mean
+    mask = None if batch.mask.all() else torch.from_numpy(batch.mask)
+    shared = covariance[0] if outputs.points.dim() == 2 else covariance
+    value = crossed_log_likelihood(shared, residuals, mask)
+    return value / torch.from_numpy(batch.mask.sum(axis=1).astype(np.float64))
+
+
+def batch_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
+    """L of a batch, a scalar tensor."""
+    return -log_likelihoods(network, tensors, batch).mean()
+
+
+def validation_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> float:
+    """L of a large batch without gradients, some tasks at a time."""
+    size = max(1, _MOST_NUMBERS // batch.targets.shape[1] ** 2)
+    total = sum(float(log_likelihoods(network, tensors, part).sum()) for part in batch.parts(size))
+    return -total / len(batch)
+
+
+def train_pipeline_network(
+    network: PipelineNetwork,
+    initial: Mapping[str, Array],
+    training: TaskBatches,
+    validation: TaskBatches,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    *,
+    kind: BatchKind = "crossed",
+    n_tasks: int = 16,
+    n_pipelines: int = 256,
+    validation_tasks: int = 60,
+    name: str = "DeepPipe",
+) -> Trained:
+    """Algorithm 1: steps of Adam on random batches, early stopping on other tasks.
+
+    Parameters
+    ----------
+    network, initial
+        The architecture; parameters of network and kernel to start from.
+    training, validation
+        Tasks to train on and tasks to stop by.
+    schedule, rng
+        See `headstart.neural.training.train`.
+    kind, n_tasks, n_pipelines
+        Of batches; see the module's text.
+    validation_tasks
+        Most tasks to validate on, with `n_pipelines` each, the same at every check.
+    name
+        For the log.
+    """
+    held = draw(validation, rng, validation_tasks, n_pipelines, kind)
+
+    def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:
+        return batch_loss(network, tensors, draw(training, stream, n_tasks, n_pipelines, kind))
+
+    return train(initial, loss, lambda tensors: validation_loss(network, tensors, held), schedule, rng, name)
