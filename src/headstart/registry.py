@@ -44,6 +44,7 @@ _OWN: dict[str, dict[str, str]] = {
         "ellipsoid": "headstart.optimizers.ellipsoid:Ellipsoid",
         "nearest": "headstart.optimizers.nearest:Nearest",
         "oboe": "headstart.optimizers.oboe:Oboe",
+        "pmf_paper": "headstart.surrogates.pmf:paper_search",
         "portfolio": "headstart.optimizers.portfolio:Portfolio",
         "random": "headstart.optimizers.random:RandomSearch",
         "smfo": "headstart.optimizers.smfo:SMFO",

@@ -42,28 +42,30 @@ def told(task, trials):
     return history
 
 
-def test_one_scale_is_a_gaussian_process_with_the_same_covariance():
+@pytest.mark.parametrize(("single", "tolerance"), [(False, 1e-8), (True, 2e-4)])
+def test_one_scale_is_a_gaussian_process_with_the_same_covariance(monkeypatch, single, tolerance):
+    monkeypatch.setattr(LinearFactors, "single", single)
     model = LinearFactors(rank=4, n_scales=1).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
     task = pool_task()
     history = told(task, random_trials(task, 12, failing=0.0))
     prediction = model.start(task).fit(history).predict(task.candidates.pool)
 
-    known = model._prior
+    known, at_all = model.prior, model.prior.recorded
     (scale,) = known.scales
     started = model.start(task)
     at, seen = started.places(task.candidates.pool), started.places(history.encoded)
 
     def covariance(left, right):
-        return known.offset_std**2 + scale**2 * known.loadings[left] @ known.loadings[right].T
+        return known.offset_std**2 + scale**2 * at_all.points[left] @ at_all.points[right].T
 
-    prior = known.offset_mean + scale * known.means
-    noisy = covariance(seen, seen) + scale**2 * np.diag(known.noise[seen])
+    prior = known.offset_mean + scale * at_all.means
+    noisy = covariance(seen, seen) + scale**2 * np.diag(at_all.noise[seen])
     gain = np.linalg.solve(noisy, covariance(seen, at)).T
     mean = prior[at] + gain @ (history.targets() - prior[seen])
-    variance = np.diag(covariance(at, at) - gain @ covariance(seen, at)) + scale**2 * known.noise[at]
+    variance = np.diag(covariance(at, at) - gain @ covariance(seen, at)) + scale**2 * at_all.noise[at]
     new = ~np.isin(at, seen)
-    np.testing.assert_allclose(prediction.mean[new], mean[new], rtol=1e-8)
-    np.testing.assert_allclose(prediction.std[new], np.sqrt(variance[new]), rtol=1e-8)
+    np.testing.assert_allclose(prediction.mean[new], mean[new], rtol=tolerance)
+    np.testing.assert_allclose(prediction.std[new], np.sqrt(variance[new]), rtol=tolerance)
     shown = model.start(task).fit(history).predict(history.encoded)
     np.testing.assert_allclose(shown.mean, history.targets())
 
@@ -72,23 +74,21 @@ def test_scales_are_weighted_by_their_evidence():
     from scipy.stats import multivariate_normal
 
     model = LinearFactors(rank=2, n_scales=5).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
-    known = model._prior
+    known = model.prior
     task = pool_task()
     history = told(task, random_trials(task, 6, failing=0.0))
     started = model.start(task).fit(history)
-    seen = started.places(history.encoded)
+    seen, at = started.places(history.encoded), known.recorded
     log_evidence = []
     for scale in known.scales:
-        covariance = known.offset_std**2 + scale**2 * (
-            known.loadings[seen] @ known.loadings[seen].T + np.diag(known.noise[seen])
-        )
-        mean = known.offset_mean + scale * known.means[seen]
+        covariance = known.offset_std**2 + scale**2 * (at.points[seen] @ at.points[seen].T + np.diag(at.noise[seen]))
+        mean = known.offset_mean + scale * at.means[seen]
         log_evidence.append(multivariate_normal(mean, covariance).logpdf(history.targets()))
     expected = np.exp(np.array(log_evidence) - max(log_evidence))
     expected /= expected.sum()
-    found = {scale: weight for weight, scale, *_ in started._mixture}
+    found = {part.scale: part.weight for part in started._mixture}
     for scale, weight in zip(known.scales, expected, strict=True):
-        assert found.get(scale, 0.0) == pytest.approx(weight, abs=2e-3)
+        assert found.get(scale, 0.0) == pytest.approx(weight, abs=5e-3)
 
 
 def test_a_low_rank_matrix_is_completed():

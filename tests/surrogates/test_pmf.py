@@ -1,5 +1,7 @@
 """PMF: contract, likelihood and gradients against direct computations, recovery of a low-rank matrix."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
@@ -13,7 +15,8 @@ from headstart.history import History
 from headstart.metadata import MetaDataset
 from headstart.numerics.latent_kernel import LatentKernel
 from headstart.optimizers.bayes import Bayes
-from headstart.surrogates.latent_training import Held, Latent, Schedule, likelihood, train
+from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
+from headstart.surrogates.latent_training import Held, Schedule, likelihood, loss_and_gradient, train
 from headstart.surrogates.pmf import PMF
 from headstart.testing import OptimizerContract, SurrogateContract
 from headstart.testing.examples import live_task, pool_task, small_meta
@@ -92,10 +95,101 @@ class TestLikelihood:
         np.testing.assert_allclose(by_residuals.ravel(), numeric, atol=1e-4)
 
 
+def example_prior(scaled=True, kind="matern52", n=7):
+    rng = np.random.default_rng(3)
+    located = Located(
+        rng.standard_normal((n, 3)), rng.standard_normal(n), 0.2 + rng.random(n), rng.standard_normal((n, 4))
+    )
+    kernel = LatentKernel(kind, 0.5 + rng.random(3), 0.7, 0.2 + rng.random(3))
+    describe = LatentKernel("matern52", np.full(4, 1.3), 0.4, np.zeros(4))
+    return LatentPrior(located, kernel, 0.5, 0.1, np.ones(1), scaled, describe, np.array([0.5, 2.0]))
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("kind", ["matern52", "squared_exponential"])
+class TestPrior:
+    def test_gradient_of_all_that_is_learned(self, scaled, kind):
+        prior = example_prior(scaled, kind)
+        rng = np.random.default_rng(0)
+        losses, known = rng.standard_normal((3, 7)), rng.random((3, 7)) > 0.2
+
+        def changed(name, values):
+            at, kernel, describe = prior.recorded, prior.kernel, prior.describe
+            if name == "points":
+                at = replace(at, points=values.reshape(7, 3))
+            elif name == "means":
+                at = replace(at, means=values)
+            elif name == "log_noise":
+                at = replace(at, noise=np.exp(values))
+            elif name == "log_level":
+                at = replace(at, noise=at.noise * np.exp(values[0]))
+            elif name == "log_describe":
+                describe = replace(
+                    describe, length_scales=np.full(4, np.exp(values[0])), output_scale=np.exp(values[1])
+                )
+            else:
+                value = np.exp(values) if len(values) > 1 else float(np.exp(values[0]))
+                kernel = replace(kernel, **{name.removeprefix("log_"): value})
+            return replace(prior, recorded=at, kernel=kernel, describe=describe)
+
+        at_now = {
+            "points": prior.recorded.points.ravel(),
+            "means": prior.recorded.means,
+            "log_noise": np.log(prior.recorded.noise),
+            "log_level": np.zeros(1),
+            "log_describe": np.log([1.3, 0.4]),
+            "log_length_scales": np.log(prior.kernel.length_scales),
+            "log_output_scale": np.log([prior.kernel.output_scale]),
+            "log_linear": np.log(prior.kernel.linear),
+        }
+        _, gradient = loss_and_gradient(prior, np.where(known, losses - prior.recorded.means, 0.0), known)
+        assert set(gradient) == set(at_now)
+        for name, start in at_now.items():
+
+            def loss(values, name=name):
+                now = changed(name, values)
+                return loss_and_gradient(now, np.where(known, losses - now.recorded.means, 0.0), known)[0]
+
+            numeric = approx_fprime(start, loss, 1e-6)
+            np.testing.assert_allclose(gradient[name].ravel(), numeric, rtol=1e-3, atol=1e-4, err_msg=name)
+
+    def test_rows_and_variances_agree_with_the_covariances(self, scaled, kind):
+        prior = example_prior(scaled, kind)
+        at = prior.recorded
+        shared, own = prior.variances(at)
+        for level in prior.levels:
+            full = prior.shared(at, at) + level * prior.own(at, at)
+            rows = np.stack([PoolRows(prior).row(place, level) for place in range(7)])
+            np.testing.assert_allclose(rows, full, atol=1e-5)
+            np.testing.assert_allclose(shared + level * own, np.diag(full))
+
+
 class TestTraining:
+    def test_goes_on_where_it_was_stopped(self, tmp_path):
+        start = example_prior(n=30)
+        rng = np.random.default_rng(0)
+        losses = rng.standard_normal((12, 30))
+        held = Held(rng.standard_normal((4, 30)), np.ones((4, 30), dtype=bool))
+        schedule = Schedule(steps=40, tasks=5, pipelines=12, check_every=10)
+
+        class Stopped(Exception):
+            pass
+
+        def stop(step, *_):
+            if step == 20:
+                raise Stopped
+
+        given = (start, losses, losses < 2, held, schedule)
+        whole = train(*given)
+        with pytest.raises(Stopped):
+            train(*given, checkpoint=tmp_path / "c.npz", on_check=stop)
+        rest = train(*given, checkpoint=tmp_path / "c.npz")
+        np.testing.assert_array_equal(whole.prior.recorded.points, rest.prior.recorded.points)
+        np.testing.assert_array_equal(whole.checks[:, [0, 2]], rest.checks[:, [0, 2]])
+
     def test_raises_the_likelihood_of_other_tasks(self):
         meta = low_rank(missing=0.3)
-        model = PMF(latent=3, steps=200, tasks=10, pipelines=40, check_every=50, kernel="squared_exponential")
+        model = PMF.paper(latent=3, steps=200, tasks=10, pipelines=40, check_every=50)
         model.meta_fit(meta)
         steps, _, values = model.checks_.T
         assert steps[0] == 0
@@ -105,24 +199,24 @@ class TestTraining:
         meta = low_rank(missing=0.3)
         rng = np.random.default_rng(0)
         noise = rng.standard_normal((5, 50))  # nothing that is learned helps here
-        start = Latent(
-            rng.standard_normal((50, 2)),
+        start = LatentPrior(
+            Located(rng.standard_normal((50, 2)), np.zeros(50), np.ones(50)),
             LatentKernel("matern52", np.ones(2), 1.0, np.ones(2)),
-            np.zeros(50),
-            np.ones(50),
             0.0,
             1.0,
             np.ones(1),
         )
         losses = np.nan_to_num(np.asarray(meta.losses) * 30)
         schedule = Schedule(steps=1000, tasks=5, pipelines=20, learning_rate=0.1, check_every=5, patience=3)
-        trained = train(start, losses, np.isfinite(meta.losses), Held(noise, noise < 9), schedule, rng)
+        trained = train(start, losses, np.isfinite(meta.losses), Held(noise, noise < 9), schedule)
         assert trained.checks[-1, 0] < 1000
         best = trained.checks[:, 2].argmin()
         assert trained.checks[-1, 0] - trained.checks[best, 0] >= 15
 
     def test_the_same_seed_gives_the_same_points(self):
-        one, two, other = (PMF(**QUICK, seed=seed).meta_fit(small_meta())._prior.points for seed in (1, 1, 2))
+        one, two, other = (
+            PMF(**QUICK, training="all", seed=seed).meta_fit(small_meta()).prior.recorded.points for seed in (1, 1, 2)
+        )
         np.testing.assert_array_equal(one, two)
         assert not np.array_equal(one, other)
 
@@ -134,34 +228,34 @@ class TestTraining:
 
 
 class TestPosterior:
+    @pytest.mark.parametrize(("single", "tolerance"), [(False, 1e-7), (True, 1e-4)])
     @pytest.mark.parametrize("kernel", ["squared_exponential", "matern52"])
-    def test_agrees_with_a_gaussian_process_on_the_same_points(self, kernel):
+    def test_agrees_with_a_gaussian_process_on_the_same_points(self, monkeypatch, kernel, single, tolerance):
+        monkeypatch.setattr(PMF, "single", single)
         meta = small_meta(missing=0.0)
-        model = PMF(
-            latent=3, kernel=kernel, linear=False, mean="zero", standardise=False, noise="shared", steps=0
-        ).meta_fit(meta.select([1, 2, 3, 4, 5]))
-        prior = model._prior
+        model = PMF.paper(latent=3, kernel=kernel, steps=0).meta_fit(meta.select([1, 2, 3, 4, 5]))
+        prior, at = model.prior, model.prior.recorded
         columns = np.arange(0, 40, 3)
         task, history = told(meta, 0, columns)
         found = model.start(task).fit(history).predict(task.candidates.pool)
         lengths = prior.kernel.length_scales
         shape = RBF(lengths) if kernel == "squared_exponential" else Matern(lengths, nu=2.5)
         oracle = GaussianProcessRegressor(
-            ConstantKernel(prior.kernel.output_scale) * shape, alpha=prior.noise[0], optimizer=None
-        ).fit(prior.points[columns], history.targets())
-        mean, std = oracle.predict(prior.points, return_std=True)
+            ConstantKernel(prior.kernel.output_scale) * shape, alpha=at.noise[0], optimizer=None
+        ).fit(at.points[columns], history.targets())
+        mean, std = oracle.predict(at.points, return_std=True)
         new = np.setdiff1d(np.arange(60), columns)
-        np.testing.assert_allclose(found.mean[new], mean[new], atol=1e-6)
-        np.testing.assert_allclose(found.std[new] ** 2, std[new] ** 2 + prior.noise[0], atol=1e-6)
+        np.testing.assert_allclose(found.mean[new], mean[new], atol=tolerance)
+        np.testing.assert_allclose(found.std[new] ** 2, std[new] ** 2 + at.noise[0], atol=tolerance)
 
     def test_without_observations_it_is_the_prior(self):
         meta = small_meta(missing=0.0)
         model = PMF(**QUICK).meta_fit(meta.select([1, 2, 3, 4, 5]))
-        prior = model._prior
+        prior = model.prior
         task, history = told(meta, 0, [])
         found = model.start(task).fit(history).predict(task.candidates.pool)
         scale = prior.scales.mean()
-        np.testing.assert_allclose(found.mean, prior.offset_mean + scale * prior.means)
+        np.testing.assert_allclose(found.mean, prior.offset_mean + scale * prior.recorded.means)
         assert (found.std > 0).all()
 
     def test_recovers_a_low_rank_matrix_of_which_most_is_missing(self):
@@ -177,7 +271,18 @@ class TestPosterior:
         assert left < 0.2
 
 
-@pytest.mark.parametrize("wrong", [{"latent": 0}, {"mean": "none"}, {"noise": "x"}, {"steps": -1}, {"pipelines": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"latent": 0},
+        {"mean": "none"},
+        {"noise": "x"},
+        {"steps": -1},
+        {"levels": 0},
+        {"training": "x"},
+        {"pipelines": 0},
+    ],
+)
 def test_bad_settings(wrong):
     with pytest.raises(InvalidInput):
         PMF(**wrong)

@@ -79,7 +79,7 @@ class LatentKernel:
     def _shape(self, squared: Array) -> Array:
         if self.kind == "squared_exponential":
             return np.exp(-0.5 * squared)
-        root = _ROOT5 * np.sqrt(squared)
+        root = squared.dtype.type(_ROOT5) * np.sqrt(squared)
         return np.asarray((1.0 + root + root**2 / 3.0) * np.exp(-root))
 
     def _slope(self, squared: Array) -> Array:
@@ -88,29 +88,44 @@ class LatentKernel:
         root = _ROOT5 * np.sqrt(squared)
         return np.asarray(-(5.0 / 6.0) * (1.0 + root) * np.exp(-root))
 
+    def linear_matrix(self, left: Array, right: Array) -> Array:
+        """The linear part of the covariances (n, m) of points (n, Q) and (m, Q)."""
+        return np.asarray((left * self.linear) @ right.T)
+
+    def stationary_matrix(self, left: Array, right: Array) -> Array:
+        """The stationary part."""
+        if self.kind == "linear":
+            return np.zeros((len(left), len(right)), dtype=left.dtype)
+        return self.stationary(self._squared(left, right))
+
+    def stationary(self, squared: Array) -> Array:
+        """The stationary part at squared distances r², in their precision."""
+        return np.asarray(squared.dtype.type(self.output_scale) * self._shape(squared))
+
     def matrix(self, left: Array, right: Array | None = None) -> Array:
         """Covariances (n, m) of points (n, Q) and (m, Q)."""
         other = left if right is None else right
-        result = (left * self.linear) @ other.T
-        if self.kind != "linear":
-            result += self.output_scale * self._shape(self._squared(left, other))
-        return np.asarray(result)
+        return self.linear_matrix(left, other) + self.stationary_matrix(left, other)
 
     def variance(self, points: Array) -> Array:
         """Prior variances (n,)."""
         variance: Array = (points**2) @ self.linear
         return variance if self.kind == "linear" else variance + self.output_scale
 
-    def gradient(self, points: Array, by_matrix: Array) -> Gradient:
-        """Of a loss whose derivative by ``matrix(points)`` is `by_matrix`, which must be symmetric."""
+    def gradient(self, points: Array, by_matrix: Array, by_stationary: Array | None = None) -> Gradient:
+        """Of a loss whose derivative by ``matrix(points)`` is `by_matrix`, which must be symmetric.
+
+        Where the parts are used apart, `by_matrix` is the derivative by the linear one, `by_stationary` by the other.
+        """
         product = by_matrix @ points
         log_linear = self.linear * (points * product).sum(axis=0)
         by_points = 2.0 * product * self.linear
         zeros = np.zeros(points.shape[1])
         if self.kind == "linear":
             return Gradient(by_points, zeros, 0.0, log_linear)
+        by_other = by_matrix if by_stationary is None else by_stationary
         squared = self._squared(points, points)
-        weighted = self.output_scale * by_matrix * self._slope(squared)
+        weighted = self.output_scale * by_other * self._slope(squared)
         inverse = self.length_scales**-2
         sums, mixed = weighted.sum(axis=1), weighted @ points
         by_points += 4.0 * inverse * (sums[:, None] * points - mixed)
@@ -118,6 +133,6 @@ class LatentKernel:
         return Gradient(
             by_points,
             -2.0 * inverse * spread,
-            float(self.output_scale * (by_matrix * self._shape(squared)).sum()),
+            float(self.output_scale * (by_other * self._shape(squared)).sum()),
             log_linear,
         )

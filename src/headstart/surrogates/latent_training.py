@@ -10,6 +10,7 @@ C_d                   covariance          k(X, X) + diag ψ over the pipelines o
                                           the log-likelihood, and its N_d/2 before ln |C_d| is ½)
 G                     by_covariance       Σ_d ½ (C_d⁻¹ − α_d α_dᵀ), α_d = C_d⁻¹ y_d (7, 8)
 ψ_p                   noise               one for all pipelines (the paper), or one for each
+∂/∂ln ψ_p             by_noise            G_pp ψ_p, plus Σ_q G_pq own(p, q) where own covariances are in units of ψ
 ====================  ==================  =====================================================================
 
 A step takes some tasks and some pipelines, the same pipelines for all of these tasks, so that one covariance matrix and
@@ -21,8 +22,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from headstart.errors import InvalidInput, NumericalError
+from headstart.neural.checkpoints import load_arrays, save_arrays
 from headstart.numerics.latent_kernel import LatentKernel
 from headstart.numerics.threads import one_blas_thread
+from headstart.surrogates.latent_prior import LatentPrior, Located
 
 logger = logging.getLogger(__name__)
 
@@ -40,38 +44,6 @@ Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 _HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
 _JITTER = 1e-8
-
-
-@dataclass
-class Latent:
-    """Latent points of P pipelines with all that makes a prior of them; see `headstart.surrogates.recorded_gp.Prior`.
-
-    Parameters
-    ----------
-    points
-        (P, Q)
-    kernel
-        Over the points.
-    means, noise
-        (P,), mean and noise variance of each pipeline, in units of standardised losses.
-    offset_mean, offset_std, scales
-        How tasks differ.
-    """
-
-    points: Array
-    kernel: LatentKernel
-    means: Array
-    noise: Array
-    offset_mean: float
-    offset_std: float
-    scales: Array
-
-    def __post_init__(self) -> None:
-        self.variance: Array = self.kernel.variance(self.points)
-
-    def row(self, place: int) -> Array:
-        """Covariances (P,) of one pipeline with all."""
-        return self.kernel.matrix(self.points, self.points[place : place + 1])[:, 0]
 
 
 @dataclass(frozen=True)
@@ -104,6 +76,10 @@ class Schedule:
                 "steps must be at least 0, tasks, pipelines, check_every and patience at least 1 and learning_rate "
                 f"positive, got {self.steps!r}, {whole!r} and {self.learning_rate!r}"
             )
+
+    def rate(self, step: int) -> float:
+        """Adam's learning rate at a step."""
+        return self.learning_rate * (0.01 + 0.99 * 0.5 * (1.0 + float(np.cos(np.pi * step / max(1, self.steps)))))
 
 
 def likelihood(covariance: Array, noise: Array, residuals: Array, known: Mask) -> tuple[float, Array, Array]:
@@ -144,24 +120,9 @@ def likelihood(covariance: Array, noise: Array, residuals: Array, known: Mask) -
     return total, by_covariance, by_residuals
 
 
-class _Adam:
-    """Adam for an array of which each step touches some rows; rows count their own steps."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.first, self.second, self.steps = np.zeros(shape), np.zeros(shape), np.zeros(shape[0])
-
-    def step(self, values: Array, rows: Places | slice, gradient: Array, rate: float) -> None:
-        self.steps[rows] += 1
-        self.first[rows] = 0.9 * self.first[rows] + 0.1 * gradient
-        self.second[rows] = 0.99 * self.second[rows] + 0.01 * gradient**2
-        count = self.steps[rows].reshape(-1, *[1] * (values.ndim - 1))
-        size = np.sqrt(self.second[rows] / (1.0 - 0.99**count)) + 1e-8
-        values[rows] -= rate * (self.first[rows] / (1.0 - 0.9**count)) / size
-
-
 @dataclass
 class Held:
-    """Tasks that training is checked on: residuals without means taken off, and what is known."""
+    """Tasks that training is checked on: standardised losses (T, P), and what of them is known."""
 
     losses: Array
     known: Mask
@@ -171,21 +132,113 @@ class Held:
 class Trained:
     """The best parameters seen, and (k, 3) checks: step, seconds, validation loss of a cell."""
 
-    latent: Latent
+    prior: LatentPrior
     checks: Array
 
 
+class _Parameters:
+    """All that is learned, as arrays by name, with the moments of Adam beside them.
+
+    Rows of what belongs to a pipeline are touched by some steps only and count their own.
+    """
+
+    def __init__(self, start: LatentPrior) -> None:
+        at, kernel = start.recorded, start.kernel
+        self._start = start
+        self.arrays: dict[str, Array] = {
+            "points": at.points.copy(),
+            "means": at.means.copy(),
+            "log_noise": np.log(at.noise),
+            "log_length_scales": np.log(kernel.length_scales),
+            "log_output_scale": np.log([max(kernel.output_scale, _TINY)]),
+            "log_linear": np.log(np.maximum(kernel.linear, _TINY)),
+            "log_level": np.zeros(1),  # moves all noises together
+        }
+        if start.describe is not None:
+            self.arrays["log_describe"] = np.log([start.describe.length_scales[0], start.describe.output_scale])
+        for name in tuple(self.arrays):
+            shape = self.arrays[name].shape
+            self.arrays[f"first.{name}"], self.arrays[f"second.{name}"] = np.zeros(shape), np.zeros(shape)
+            self.arrays[f"steps.{name}"] = np.zeros(shape[0])
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def step(self, name: str, gradient: Array, rate: float, rows: Places | slice = slice(None)) -> None:
+        """One of Adam's."""
+        first, second, steps = (self.arrays[f"{part}.{name}"] for part in ("first", "second", "steps"))
+        values = self.arrays[name]
+        steps[rows] += 1
+        first[rows] = 0.9 * first[rows] + 0.1 * gradient
+        second[rows] = 0.99 * second[rows] + 0.01 * gradient**2
+        count = steps[rows].reshape(-1, *[1] * (values.ndim - 1))
+        size = np.sqrt(second[rows] / (1.0 - 0.99**count)) + 1e-8
+        values[rows] -= rate * (first[rows] / (1.0 - 0.9**count)) / size
+
+    def prior(self, rows: Places | None = None) -> LatentPrior:
+        """As it is now, of all pipelines or of some."""
+        start, at = self._start, self._start.recorded
+        chosen = slice(None) if rows is None else rows
+        described = None if at.descriptions is None else at.descriptions[chosen]
+        noise = np.exp(self["log_noise"][chosen] + self["log_level"])
+        located = Located(self["points"][chosen].copy(), self["means"][chosen].copy(), noise, described)
+        linear = np.exp(self["log_linear"]) if start.kernel.linear.any() else np.zeros(len(start.kernel.linear))
+        kernel = LatentKernel(
+            start.kernel.kind, np.exp(self["log_length_scales"]), float(np.exp(self["log_output_scale"][0])), linear
+        )
+        describe = start.describe
+        if describe is not None:
+            length, scale = np.exp(self["log_describe"])
+            describe = replace(describe, length_scales=np.full(len(describe.length_scales), length), output_scale=scale)
+        return replace(start, recorded=located, kernel=kernel, describe=describe)
+
+
+def loss_and_gradient(prior: LatentPrior, residuals: Array, known: Mask) -> tuple[float, dict[str, Array]]:
+    """Negative log-likelihood of some tasks, and its gradient by all that is learned.
+
+    Parameters
+    ----------
+    prior
+        Of the n pipelines of a step.
+    residuals, known
+        (B, n), losses minus means, and which of them are there.
+    """
+    at = prior.recorded
+    shared, own = prior.shared(at, at), prior.own(at, at)
+    total, by_covariance, by_residuals = likelihood(shared + own, at.noise, residuals, known)
+    size = np.sqrt(at.noise) if prior.scaled else np.ones(len(at))
+    by_stationary = by_covariance * size[:, None] * size
+    slope = prior.kernel.gradient(at.points, by_covariance, by_stationary)
+    by_noise = np.diag(by_covariance) * at.noise
+    if prior.scaled:
+        by_noise = by_noise + (by_covariance * own).sum(axis=1)
+    gradient = {
+        "points": slope.points,
+        "means": -by_residuals.sum(axis=0),
+        "log_noise": by_noise,
+        "log_length_scales": slope.log_length_scales,
+        "log_output_scale": np.array([slope.log_output_scale]),
+        "log_linear": slope.log_linear,
+        "log_level": np.array([by_noise.sum()]),
+    }
+    if prior.describe is not None:
+        assert at.descriptions is not None
+        described = prior.describe.gradient(at.descriptions, np.zeros_like(by_covariance), by_stationary)
+        gradient["log_describe"] = np.array([described.log_length_scales.sum(), described.log_output_scale])
+    return total, gradient
+
+
 def train(
-    start: Latent,
+    start: LatentPrior,
     losses: Array,
     known: Mask,
     held: Held,
     schedule: Schedule,
-    rng: np.random.Generator,
     *,
-    learn_means: bool = True,
-    learn_noise: bool = True,
+    seed: int = 0,
+    fixed: Collection[str] = (),
     on_check: Callable[[int, float, float], Any] | None = None,
+    checkpoint: Path | None = None,
 ) -> Trained:
     """Improve latent points and covariance; the same arguments give the same result.
 
@@ -199,95 +252,83 @@ def train(
         Of the validation tasks.
     schedule
         See there.
-    rng
-        Draws tasks and pipelines.
-    learn_means, learn_noise
-        Whether each pipeline's mean and noise are learned too; without, one noise for all is.
+    seed
+        Draws tasks and pipelines, anew for each step, so that training goes on as if it had never been stopped.
+    fixed
+        What is not learned: names of `loss_and_gradient`'s gradient.
     on_check
         Is told step, seconds and validation loss.
+    checkpoint
+        Where training is saved at each check, and goes on from if it was begun there.
     """
-    points, means, log_noise = start.points.copy(), start.means.copy(), np.log(start.noise)
-    kernel = start.kernel
-    logs = [
-        np.log(kernel.length_scales),
-        np.array([np.log(kernel.output_scale)]),
-        np.log(np.maximum(kernel.linear, 1e-12)),
-    ]
-    shared = np.concatenate([*logs, [0.0]])  # the last one moves all noises together
-    adams = {"points": _Adam(points.shape), "means": _Adam(means.shape), "noise": _Adam(means.shape)}
-    adam_shared = _Adam(shared.shape)
-    q = points.shape[1]
-    uses_linear = bool((kernel.linear > 0).any())
-
-    def kernel_now() -> LatentKernel:
-        values = np.exp(shared)
-        linear = values[q + 1 : 2 * q + 1] if uses_linear else np.zeros(q)
-        return LatentKernel(kernel.kind, values[:q], float(values[q]), linear)
-
-    def noise_now(rows: Places) -> Array:
-        return np.asarray(np.exp(log_noise[rows] + shared[-1]))
-
+    parameters = _Parameters(start)
+    checks: list[tuple[float, float, float]] = []
+    best = {name: parameters[name].copy() for name in _LEARNED if name in parameters.arrays}
+    first = 0
+    if checkpoint is not None and checkpoint.exists():
+        saved, about = load_arrays(checkpoint)
+        checks, first = [tuple(check) for check in about["checks"]], int(about["step"])
+        best = {name: saved[f"best.{name}"] for name in best}
+        parameters.arrays = {name: saved[name] for name in parameters.arrays}
     draws = [
-        np.random.default_rng(number).permutation(len(points))[: schedule.pipelines]
+        np.random.default_rng(number).permutation(len(start.recorded))[: schedule.pipelines]
         for number in range(_VALIDATION_DRAWS)
     ]
 
     def validate() -> float:
-        total, cells, now = 0.0, 0, kernel_now()
+        total, cells = 0.0, 0
         for rows in draws:
-            there = held.known[:, rows]
-            residuals = np.where(there, held.losses[:, rows] - means[rows], 0.0)
-            total += likelihood(now.matrix(points[rows]), noise_now(rows), residuals, there)[0]
+            now, there = parameters.prior(rows), held.known[:, rows]
+            at = now.recorded
+            residuals = np.where(there, held.losses[:, rows] - at.means, 0.0)
+            total += likelihood(now.shared(at, at) + now.own(at, at), at.noise, residuals, there)[0]
             cells += int(there.sum())
         return total / max(1, cells)
 
-    def snapshot() -> Latent:
-        noise = np.exp(log_noise + shared[-1])
-        return replace(start, points=points.copy(), kernel=kernel_now(), means=means.copy(), noise=noise)
-
-    began, checks = time.perf_counter(), []
-    best: tuple[float, int, Latent] | None = None
+    began = time.perf_counter() - (checks[-1][1] if checks else 0.0)
     with one_blas_thread():
-        for step in range(schedule.steps + 1):
-            if step % schedule.check_every == 0 or step == schedule.steps:
+        for step in range(first, schedule.steps + 1):
+            if (step % schedule.check_every == 0 or step == schedule.steps) and not (checks and checks[-1][0] == step):
                 value, seconds = validate(), time.perf_counter() - began
+                if not checks or value < min(check[2] for check in checks):
+                    best = {name: parameters[name].copy() for name in best}
                 checks.append((step, seconds, value))
                 logger.info("latent points: step %d, validation %.5f, %.0f s", step, value, seconds)
                 if on_check is not None:
                     on_check(step, seconds, value)
-                if best is None or value < best[0]:
-                    best = (value, step, snapshot())
-                elif step - best[1] >= schedule.patience * schedule.check_every:
-                    break
-            if step == schedule.steps:
+                if checkpoint is not None:
+                    arrays = {**parameters.arrays, **{f"best.{name}": array for name, array in best.items()}}
+                    save_arrays(checkpoint, arrays, {"step": step, "checks": checks})
+            waited = step - min(checks, key=lambda check: check[2])[0]
+            if step == schedule.steps or waited >= schedule.patience * schedule.check_every:
                 break
-            rate = schedule.learning_rate * (0.01 + 0.99 * 0.5 * (1 + np.cos(np.pi * step / schedule.steps)))
+            rng = np.random.default_rng([seed, step])
             tasks = rng.permutation(len(losses))[: schedule.tasks]
-            rows = rng.permutation(len(points))[: schedule.pipelines]
+            rows = rng.permutation(len(start.recorded))[: schedule.pipelines]
             there = known[np.ix_(tasks, rows)]
-            residuals = np.where(there, losses[np.ix_(tasks, rows)] - means[rows], 0.0)
-            now, noise = kernel_now(), noise_now(rows)
+            now = parameters.prior(rows)
+            residuals = np.where(there, losses[np.ix_(tasks, rows)] - now.recorded.means, 0.0)
             try:
-                _, by_covariance, by_residuals = likelihood(now.matrix(points[rows]), noise, residuals, there)
+                _, gradient = loss_and_gradient(now, residuals, there)
             except NumericalError as error:
                 logger.warning("training ends after %d steps with the best found so far: %s", step, error)
                 break
-            slope = now.gradient(points[rows], by_covariance)
-            by_noise = np.diag(by_covariance) * noise
-            by_shared = np.concatenate(
-                [slope.log_length_scales, [slope.log_output_scale], slope.log_linear, [by_noise.sum()]]
-            )
-            adam_shared.step(shared, slice(None), by_shared, rate)
-            adams["points"].step(points, rows, slope.points, rate)
-            if learn_noise:
-                adams["noise"].step(log_noise, rows, by_noise, rate)
-                np.maximum(log_noise, _LEAST_LOG_NOISE, out=log_noise)
-            if learn_means:
-                adams["means"].step(means, rows, -by_residuals.sum(axis=0), 0.5 * rate)
-    assert best is not None
-    return Trained(best[2], np.array(checks))
+            rate = schedule.rate(step)
+            for name, by in gradient.items():
+                if name not in fixed:
+                    of_pipelines = name in ("points", "means", "log_noise")
+                    parameters.step(name, by, 0.5 * rate if name == "means" else rate, rows if of_pipelines else _ALL)
+            np.maximum(parameters["log_noise"], _LEAST_LOG_NOISE, out=parameters["log_noise"])
+    parameters.arrays.update(best)
+    return Trained(parameters.prior(), np.array(checks))
 
 
+_ALL = slice(None)
+_TINY = 1e-12
 _VALIDATION_DRAWS = 8
 _LEAST_LOG_NOISE = float(np.log(1e-5))
 """Relative to the variance of a task's losses."""
+_LEARNED = (
+    *("points", "means", "log_noise", "log_length_scales", "log_output_scale", "log_linear", "log_level"),
+    "log_describe",
+)

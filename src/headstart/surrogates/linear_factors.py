@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
+from headstart.numerics.latent_kernel import LatentKernel
 from headstart.numerics.low_rank import complete
+from headstart.surrogates.latent_prior import LatentPrior, Located
 from headstart.surrogates.recorded_gp import RecordedGP
 
 Array = NDArray[np.float64]
@@ -59,7 +61,7 @@ class LinearFactors(RecordedGP):
         self.fill = fill
         self.n_scales = n_scales
 
-    def learn(self, meta: MetaDataset) -> Factors:
+    def learn(self, meta: MetaDataset) -> LatentPrior:
         return factorise(Standardised.of(meta, self.n_scales), self.rank, self.fill)
 
 
@@ -112,26 +114,8 @@ class Standardised:
         return replace(self, residuals=residuals, means=np.zeros(len(self.means)))
 
 
-@dataclass
-class Factors:
-    """The prior of `LinearFactors`; see the module's text."""
-
-    means: Array
-    loadings: Array
-    noise: Array
-    offset_mean: float
-    offset_std: float
-    scales: Array
-
-    def __post_init__(self) -> None:
-        self.variance: Array = (self.loadings**2).sum(axis=1)
-
-    def row(self, place: int) -> Array:
-        return np.asarray(self.loadings @ self.loadings[place])
-
-
-def factorise(losses: Standardised, rank: int, fill: int) -> Factors:
-    """Leading factors of standardised losses."""
+def factorise(losses: Standardised, rank: int, fill: int) -> LatentPrior:
+    """The prior of `LinearFactors`: leading factors of standardised losses; see the module's text."""
     residuals, known = losses.residuals, losses.known
     rank = min(rank, max(1, len(residuals) - 1), residuals.shape[1])
     found = complete(np.where(known, residuals, np.nan), rank, iterations=fill)
@@ -146,11 +130,6 @@ def factorise(losses: Standardised, rank: int, fill: int) -> Factors:
     noise = (spread + _PRIOR_CELLS * typical) / (count + _PRIOR_CELLS) / share
     noise[count == 0] = 1.0  # as uncertain as anything
     loadings = basis.T * np.sqrt((left**2).mean(axis=0))
-    return Factors(
-        losses.means,
-        loadings,
-        np.maximum(noise, _LEAST_NOISE),
-        losses.offset_mean,
-        losses.offset_std,
-        losses.scales,
-    )
+    located = Located(loadings, losses.means, np.maximum(noise, _LEAST_NOISE))
+    kernel = LatentKernel("linear", np.ones(loadings.shape[1]), 0.0, np.ones(loadings.shape[1]))
+    return LatentPrior(located, kernel, losses.offset_mean, losses.offset_std, losses.scales)

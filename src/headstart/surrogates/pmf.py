@@ -20,30 +20,38 @@ setting            the paper (`PMF.paper`)     default
 =================  ==========================  ============================================================
 ``standardise``    losses as they are          each task's losses to mean 0 and standard deviation 1; the new
                                                task's offset and scale are unknowns with a prior
-``mean``           0                           a mean for each pipeline, learned
+``mean``           0                           a mean for each pipeline
+``latent``         20                          30
 ``kernel``         squared exponential         Matérn-5/2
 ``linear``         no                          plus a linear kernel: what plain factorisation explains
-``noise``          one for all                 one for each pipeline
-training           gradient steps of 1e-7      Adam, until the validation tasks get worse
+``noise``          one for all                 one for each pipeline, and the Matérn kernel in its units: what
+                                               the linear part leaves over is alike for pipelines that are alike
+``levels``         1                           5: tasks differ in how much the linear part leaves over
+``encodings``      no                          a kernel over the pipelines' encodings too (section 3.1, metadata)
+``training``       of everything               of the kernels' parameters
+steps              gradient steps of 1e-7      Adam, until the validation tasks get worse
 =================  ==========================  ============================================================
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, check_positive
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.latent_kernel import LatentKernel, Stationary, check_stationary
-from headstart.surrogates.latent_training import Held, Latent, Schedule, train
+from headstart.surrogates.latent_prior import LatentPrior, Located
+from headstart.surrogates.latent_training import Held, Schedule, train
 from headstart.surrogates.linear_factors import Standardised, factorise
 from headstart.surrogates.recorded_gp import RecordedGP
 
+if TYPE_CHECKING:
+    from headstart.optimizers.bayes import Bayes
+
 Array = NDArray[np.float64]
-_FILL = 3
 
 
 class PMF(RecordedGP):
@@ -59,12 +67,18 @@ class PMF(RecordedGP):
         ``"matern52"``, ``"squared_exponential"`` or ``"linear"``, the plain factorisation of equation 1.
     linear
         Whether a linear kernel is added.
+    encodings
+        Whether a kernel over the pipelines' encodings is added.
     mean
         ``"pipeline"`` or ``"zero"``.
     standardise
         Whether each task's losses are standardised.
     noise
         ``"pipeline"`` or ``"shared"``.
+    levels
+        How many levels of noise a task can have; 1 for the same on all tasks.
+    training
+        What it changes: ``"kernel"`` the parameters of the kernels, ``"all"`` latent points, means and noise too.
     steps, tasks, pipelines, learning_rate, check_every, patience
         Of the training, see `headstart.surrogates.latent_training.Schedule`.
     seed
@@ -73,12 +87,15 @@ class PMF(RecordedGP):
 
     def __init__(
         self,
-        latent: int = 20,
+        latent: int = 30,
         kernel: Stationary = "matern52",
         linear: bool = True,
+        encodings: bool = True,
         mean: Literal["pipeline", "zero"] = "pipeline",
         standardise: bool = True,
         noise: Literal["pipeline", "shared"] = "pipeline",
+        levels: int = 5,
+        training: Literal["kernel", "all"] = "kernel",
         steps: int = 2000,
         tasks: int = 32,
         pipelines: int = 192,
@@ -88,17 +105,25 @@ class PMF(RecordedGP):
         seed: int = 0,
     ) -> None:
         check_stationary(kernel)
-        if latent < 1 or mean not in ("pipeline", "zero") or noise not in ("pipeline", "shared"):
-            raise InvalidInput(
-                "latent must be at least 1, mean 'pipeline' or 'zero' and noise 'pipeline' or 'shared', got "
-                f"{latent!r}, {mean!r}, {noise!r}"
-            )
+        choices: dict[str, tuple[str, tuple[str, ...]]] = {
+            "mean": (mean, ("pipeline", "zero")),
+            "noise": (noise, ("pipeline", "shared")),
+            "training": (training, ("kernel", "all")),
+        }
+        for name, (value, allowed) in choices.items():
+            if value not in allowed:
+                raise InvalidInput(f"{name} must be one of {allowed}, got {value!r}")
+        check_positive("latent", latent, whole=True)
+        check_positive("levels", levels, whole=True)
         self.latent = latent
         self.kernel: Stationary = kernel
         self.linear = linear
+        self.encodings = encodings
         self.mean = mean
         self.standardise = standardise
         self.noise = noise
+        self.levels = levels
+        self.training = training
         self.steps = steps
         self.tasks = tasks
         self.pipelines = pipelines
@@ -109,50 +134,103 @@ class PMF(RecordedGP):
         self._schedule()
 
     @classmethod
-    def paper(cls, **others: int | float) -> PMF:
+    def paper(cls, **others: Any) -> PMF:
         """With the model of the paper; its training is ours, which reaches a higher likelihood sooner."""
-        return cls(kernel="squared_exponential", linear=False, mean="zero", standardise=False, noise="shared", **others)  # type: ignore[arg-type]
+        published = {
+            "latent": 20,
+            "kernel": "squared_exponential",
+            "linear": False,
+            "encodings": False,
+            "mean": "zero",
+            "standardise": False,
+            "noise": "shared",
+            "levels": 1,
+            "training": "all",
+        }
+        return cls(**{**published, **others})
 
     def _schedule(self) -> Schedule:
         return Schedule(self.steps, self.tasks, self.pipelines, self.learning_rate, self.check_every, self.patience)
 
-    def learn(self, meta: MetaDataset) -> Latent:
-        rng = np.random.default_rng(self.seed)
-        training, validation = meta.held_out(rng)
+    def learn(self, meta: MetaDataset) -> LatentPrior:
+        training, validation = meta.held_out(np.random.default_rng(self.seed))
         given = Standardised.of(training, raw=not self.standardise)
         checked = Standardised.of(validation, raw=not self.standardise)
-        start = self._start(given)
-        losses = given.residuals + given.means
-        held = Held(checked.residuals + checked.means, checked.known)
         trained = train(
-            start,
-            losses,
+            self._start(given, meta),
+            given.residuals + given.means,
             given.known,
-            held,
+            Held(checked.residuals + checked.means, checked.known),
             self._schedule(),
-            rng,
-            learn_means=self.mean == "pipeline",
-            learn_noise=self.noise == "pipeline",
+            seed=self.seed,
+            fixed=self._fixed(),
         )
         self.checks_ = trained.checks
-        return trained.latent
+        return trained.prior
 
-    def _start(self, given: Standardised) -> Latent:
+    def _fixed(self) -> set[str]:
+        """What training leaves as it is."""
+        fixed = set()
+        if self.training == "kernel":
+            fixed |= {"points", "means", "log_noise"}
+        if self.mean == "zero":
+            fixed |= {"means"}
+        if self.noise == "shared":
+            fixed |= {"log_noise"}
+        if self.kernel == "linear":
+            fixed |= {"log_length_scales", "log_output_scale"}
+        return fixed
+
+    def _start(self, given: Standardised, meta: MetaDataset) -> LatentPrior:
         """Principal components of the matrix, missing cells filled (section 4 of the paper)."""
         if self.mean == "zero":
             given = given.without_means()
         factors = factorise(given, self.latent, _FILL)
-        spread = np.maximum(factors.loadings.std(axis=0), 1e-6)
-        points = factors.loadings / spread
+        at = factors.recorded
+        spread = np.maximum(at.points.std(axis=0), 1e-6)
+        points = at.points / spread
         q = points.shape[1]
         linear = spread**2 if self.linear or self.kernel == "linear" else np.zeros(q)
         length_scales = np.sqrt(q) * np.sqrt(spread.max() / spread)
-        typical = float(factors.noise.mean())
-        scale = _NONLINEAR_SHARE if self.linear else float(factors.variance.mean())
-        noise = 0.5 * factors.noise if self.noise == "pipeline" else np.full(len(points), typical)
-        means = given.means
-        kernel = LatentKernel(self.kernel, length_scales, scale, linear)
-        return Latent(points, kernel, means, noise, given.offset_mean, given.offset_std, given.scales)
+        scaled = self.linear and self.noise == "pipeline"
+        variance = float((at.points**2).sum(axis=1).mean())
+        typical = float(at.noise.mean())
+        noise = at.noise if self.noise == "pipeline" else np.full(len(points), typical)
+        share = _LEFT_OVER if self.kernel != "linear" or self.encodings else 0.0
+        parts = int(self.kernel != "linear") + int(self.encodings)
+        if self.linear:  # what the linear part leaves over is shared among the others and the noise
+            scale = share / max(1, parts) * (1.0 if scaled else typical)
+            noise = (1.0 - share) * noise
+            scale /= (1.0 - share) if scaled else 1.0
+        else:
+            scale = variance
+        descriptions, describe = None, None
+        if self.encodings:
+            descriptions = meta.pipelines.features()
+            f = descriptions.shape[1]
+            describe = LatentKernel("matern52", np.full(f, _ENCODING_LENGTH), scale, np.zeros(f))
+        return LatentPrior(
+            Located(points, at.means, noise, descriptions),
+            LatentKernel(self.kernel, length_scales, scale, linear),
+            factors.offset_mean,
+            factors.offset_std,
+            factors.scales,
+            scaled,
+            describe,
+            np.geomspace(*_LEVELS, self.levels) if self.levels > 1 else np.ones(1),
+        )
 
 
-_NONLINEAR_SHARE = 0.1
+def paper_search(xi: float = 0.01, **settings: Any) -> Bayes:
+    """The search of the paper: its model, and expected improvement by at least ξ."""
+    from headstart.optimizers.bayes import Bayes
+    from headstart.surrogates.acquisition import LogEI
+
+    return Bayes(PMF.paper(**settings), LogEI(xi))
+
+
+_FILL = 3
+_LEFT_OVER = 0.6
+"""Share of what the linear part leaves over that is alike for pipelines that are alike, to start from."""
+_ENCODING_LENGTH = 0.5
+_LEVELS = (0.3, 4.8)

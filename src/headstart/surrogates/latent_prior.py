@@ -1,0 +1,163 @@
+"""`LatentPrior`: what is known of a new task's losses before any is seen, from latent points of pipelines.
+
+====================  ==================  =====================================================================
+symbol                name in code        equation
+====================  ==================  =====================================================================
+x_p (Q,)              points              latent point of pipeline p
+e_p (F,)              descriptions        its encoding, with ``describe``
+m_p, ψ_p              means, noise        mean and noise variance of its standardised loss
+d_p                   size                √ψ_p if `scaled`, else 1
+shared(p, q)          shared              Σ_k c_k x_pk x_qk, the linear part of `headstart.numerics.latent_kernel`
+own(p, q)             own                 d_p d_q [s ρ(x_p, x_q) + s' ρ'(e_p, e_q)], the stationary parts
+τ                     levels              how noisy a task is: one of these, weighted by its evidence
+cov(g_p, g_q)         –                   shared(p, q) + τ own(p, q)
+var(ε_p)              –                   τ ψ_p
+====================  ==================  =====================================================================
+
+The linear part is what plain factorisation explains of a loss. What it leaves over is large for some pipelines and
+small for others (ψ), alike for pipelines that are alike (ρ, ρ'), and larger on some tasks than on others (τ).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.numerics.latent_kernel import LatentKernel
+
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+Row = NDArray[np.floating[Any]]
+
+
+@dataclass
+class Located:
+    """Where some pipelines are; see the notation.
+
+    Parameters
+    ----------
+    points, means, noise
+        (n, Q), (n,) and (n,).
+    descriptions
+        (n, F), or ``None``.
+    """
+
+    points: Array
+    means: Array
+    noise: Array
+    descriptions: Array | None = None
+
+    def take(self, rows: Places) -> Located:
+        described = None if self.descriptions is None else self.descriptions[rows]
+        return Located(self.points[rows], self.means[rows], self.noise[rows], described)
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+
+@dataclass
+class LatentPrior:
+    """Latent points of P pipelines with all that makes a prior of them; see the notation.
+
+    Parameters
+    ----------
+    recorded
+        The P pipelines of the meta-dataset.
+    kernel
+        Over points.
+    offset_mean, offset_std, scales
+        How tasks differ: mean and spread of their mean losses, a grid of their standard deviations.
+    scaled
+        Whether own covariances are in units of the pipelines' noise.
+    describe
+        Kernel over descriptions.
+    levels
+        Grid of how noisy a task can be, 1 the average.
+    """
+
+    recorded: Located
+    kernel: LatentKernel
+    offset_mean: float
+    offset_std: float
+    scales: Array
+    scaled: bool = False
+    describe: LatentKernel | None = None
+    levels: Array = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def has_own(self) -> bool:
+        return self.kernel.kind != "linear" or self.describe is not None
+
+    def shared(self, left: Located, right: Located) -> Array:
+        """Covariances (n, m) that are the same at every level."""
+        return self.kernel.linear_matrix(left.points, right.points)
+
+    def own(self, left: Located, right: Located) -> Array:
+        """Covariances (n, m) at level 1 of what the linear part leaves over."""
+        result: Array = self.kernel.stationary_matrix(left.points, right.points)
+        if self.describe is not None:
+            assert left.descriptions is not None
+            assert right.descriptions is not None
+            result = result + self.describe.stationary_matrix(left.descriptions, right.descriptions)
+        if self.scaled:
+            result = result * np.sqrt(left.noise)[:, None] * np.sqrt(right.noise)
+        return result
+
+    def variances(self, at: Located) -> tuple[Array, Array]:
+        """Diagonals of both."""
+        own = np.full(len(at), self.kernel.output_scale if self.kernel.kind != "linear" else 0.0)
+        if self.describe is not None:
+            own += self.describe.output_scale
+        if self.scaled:
+            own *= at.noise
+        return (at.points**2) @ self.kernel.linear, own
+
+
+class PoolRows:
+    """Covariances of one recorded pipeline with all of them, fast.
+
+    Parameters
+    ----------
+    prior
+        It must not change.
+    precision
+        Of all that is kept and given.
+    """
+
+    def __init__(self, prior: LatentPrior, precision: type[np.floating[Any]] = np.float32) -> None:
+        self._precision = precision
+        at = prior.recorded
+        linear = prior.kernel.linear
+        self._loadings: Row | None = (at.points * np.sqrt(linear)).astype(precision) if linear.any() else None
+        self._parts: list[tuple[LatentKernel, Row, Row]] = []
+        if prior.kernel.kind != "linear":
+            self._add(prior.kernel, at.points)
+        if prior.describe is not None:
+            assert at.descriptions is not None
+            self._add(prior.describe, at.descriptions)
+        self._size = np.sqrt(at.noise).astype(precision) if prior.scaled else None
+        self._n = len(at)
+
+    def _add(self, kernel: LatentKernel, points: Array) -> None:
+        scaled = (points / kernel.length_scales).astype(self._precision)
+        self._parts.append((kernel, scaled, (scaled**2).sum(axis=1)))
+
+    def row(self, place: int, level: float) -> Row:
+        """Covariances (P,) at this level."""
+        shared = (
+            np.zeros(self._n, dtype=self._precision)
+            if self._loadings is None
+            else self._loadings @ self._loadings[place]
+        )
+        if not self._parts:
+            return np.asarray(shared)
+        own = np.zeros(self._n, dtype=self._precision)
+        for kernel, points, squares in self._parts:
+            squared = squares + squares[place] - 2.0 * (points @ points[place])
+            own += kernel.stationary(np.maximum(squared, 0.0))
+        if self._size is not None:
+            own *= self._size * self._size[place]
+        return np.asarray(shared + self._precision(level) * own)
