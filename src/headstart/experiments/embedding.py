@@ -24,6 +24,7 @@ from headstart.experiments.results import rounded, shown, write_whole
 from headstart.experiments.runner import given_to, plain
 from headstart.metadata.metadataset import MetaDataset
 from headstart.surrogates.base import Surrogate
+from headstart.surrogates.recorded_gp import RecordedGP
 
 Array = NDArray[np.float64]
 _NEIGHBOURS = 10
@@ -163,11 +164,9 @@ class Embedding:
 
 def latent_points(surrogate: Surrogate) -> Array:
     """Latent points (P, Q) of all recorded pipelines, those dimensions first that began as the first components."""
-    prior = getattr(surrogate, "_prior", None)
-    points: Array | None = getattr(prior, "points", None)
-    if points is None:
+    if not isinstance(surrogate, RecordedGP):
         raise InvalidInput(f"{type(surrogate).__name__} has no latent points; name pmf")
-    return points
+    return surrogate.prior.recorded.points
 
 
 def nearest(points: Array, number: int = _NEIGHBOURS) -> NDArray[np.int64]:

@@ -60,7 +60,7 @@ def plot_pairs(points: Points, path: Path) -> None:
     q = found.shape[1]
     chosen = colours(len(points.estimators))
     order = np.random.default_rng(0).permutation(len(found))  # or the last estimator would hide the others
-    with figure_in(path, (2.2 * max(q - 1, 2), 2.2 * max(q - 1, 2))) as figure:
+    with figure_in(path, (1.8 * max(q - 1, 2), 1.8 * max(q - 1, 2))) as figure:
         panels = figure.subplots(max(q - 1, 1), max(q - 1, 1), squeeze=False)
         for axes in panels.flat:
             axes.set_visible(False)
