@@ -25,6 +25,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _OWN: dict[str, dict[str, str]] = {
     "surrogate": {
         "ablr": "headstart.surrogates.ablr:ABLR",
+        "deeppipe": "headstart.surrogates.deeppipe:DeepPipe",
+        "deeppipe_paper": "headstart.surrogates.deeppipe:DeepPipe.paper",
         "dngo": "headstart.surrogates.dngo:DNGO",
         "fmlp": "headstart.surrogates.fmlp:FMLP",
         "forest": "headstart.surrogates.forest:ForestSurrogate",

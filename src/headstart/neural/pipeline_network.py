@@ -136,7 +136,8 @@ class PipelineNetwork:
         self.features = self._places.stop
         self.outputs = outputs if aggregation_layers else len(self.labels)
 
-    def _settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
+        """Arguments that make it, but for space and widths."""
         names = ("factor", "encoder_layers", "aggregation_layers", "outputs", "one_hot", "mean", "noise")
         return {name: getattr(self, name) for name in names}
 
@@ -210,6 +211,11 @@ class PipelineNetwork:
         units = self.factor * stage.width
         inputs = units if layer else block.stop - block.start
         return initial_dense(rng, "", inputs, units, np.sqrt(2.0))[".weight"]
+
+    @staticmethod
+    def owns(name: str) -> bool:
+        """Whether a parameter of this name is the network's, and not the kernel's or another's."""
+        return name.split(".")[0] in ("encoder", "aggregation", "points", "mean", "noise")
 
     @property
     def weights(self) -> int:
@@ -347,7 +353,7 @@ class PipelineNetwork:
 
     def extended(self, space: PipelineSpace) -> PipelineNetwork:
         """The same architecture for a space with more algorithms; units stay as many as they were."""
-        return PipelineNetwork(space, **self._settings(), widths=self.widths)
+        return PipelineNetwork(space, **self.settings(), widths=self.widths)
 
 
 def value_labels(stage: StageShape, names: Sequence[str]) -> list[Label]:

@@ -10,16 +10,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput, ModelFileError
+from headstart.errors import InvalidInput, ModelFileError, SpaceError
 from headstart.metadata.metadataset import MetaDataset
 from headstart.neural.checkpoints import load_arrays, save_arrays
 from headstart.neural.networks import Parameters
 from headstart.space.encoded import Encoded
+from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
 from headstart.surrogates.base import Surrogate, describe_part
 from headstart.task import Task
 
 Array = NDArray[np.float64]
+
+FORMAT = 1
+"""Of files of trained surrogates."""
 
 
 class MetaTrained(Surrogate):
@@ -45,9 +49,37 @@ class MetaTrained(Surrogate):
         self.meta_key = meta.key
         return self
 
-    def start(self, task: Task) -> Self:
+    @property
+    def space(self) -> PipelineSpace:
+        """The space whose pipelines it knows."""
         if self._space is None:
             raise InvalidInput(f"{type(self).__name__} learns from other tasks: call meta_fit or load before start")
+        return self._space
+
+    @property
+    def learned(self) -> Parameters:
+        """Everything that was learned, by name."""
+        if self._space is None:
+            raise InvalidInput(f"{type(self).__name__} has learned nothing yet: call meta_fit or load")
+        return self._parameters
+
+    def check_space(self, space: PipelineSpace) -> None:
+        """Raise `SpaceError`, saying what to do, unless all pipelines of a space are among those it knows."""
+        found = misfit(space, self.space)
+        if not found:
+            return
+        ways = [f"search the space that it was trained on, {self.space.name!r}"]
+        if found.unknown and not (found.different or found.stages or found.order):
+            ways.append(f"exclude {', '.join(algorithm for _, algorithm in found.unknown)}")
+            if hasattr(self, "extended"):
+                ways.append("in Python, go on with surrogate.extended(space), which adds them")
+        raise SpaceError(
+            f"what {type(self).__name__} was trained on must have the pipelines of space {space.name!r}, but {found}; "
+            + "; or ".join(ways)
+        )
+
+    def start(self, task: Task) -> Self:
+        self.check_space(task.space)
         fresh = super().start(task)
         fresh._in_place = task.space == self._space
         fresh._kept = {}
@@ -75,15 +107,28 @@ class MetaTrained(Surrogate):
         """Write settings and what was learned to a file without pickles; `load` reads it."""
         if self._space is None:
             raise InvalidInput(f"{type(self).__name__} has learned nothing yet: call meta_fit before save")
-        about = {"surrogate": describe_part(self), "space": self._space.to_dict()}
+        from headstart import __version__
+
+        about = {
+            "format": FORMAT,
+            "headstart": __version__,
+            "surrogate": describe_part(self),
+            "space": self._space.to_dict(),
+        }
         save_arrays(path, self._parameters, about)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """A surrogate as it was saved."""
+        """A surrogate as it was saved; nothing in the file is run."""
         arrays, about = load_arrays(path)
+        if about.get("format") != FORMAT:
+            raise ModelFileError(
+                f"{os.fspath(path)!r} must have format {FORMAT}, got {about.get('format')!r}; it was written by "
+                f"Headstart {about.get('headstart', 'of an earlier version')}: train it again"
+            )
         try:
             settings = dict(about["surrogate"])
+            settings.pop("revision", None)
             name, key = settings.pop("name"), settings.pop("meta_key")
             if name != cls.__name__:
                 raise ModelFileError(f"{os.fspath(path)!r} holds a {name}, not a {cls.__name__}")

@@ -1,0 +1,205 @@
+"""`DeepSearch`: what a Gaussian process on learned embeddings does on a new task; notation in
+`headstart.surrogates.deeppipe`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.history import History
+from headstart.neural.deep_kernel import SCALE
+from headstart.neural.network_growth import belonging_to
+from headstart.neural.networks import Parameters
+from headstart.neural.pipeline_network import MeanHead, PipelineNetwork
+from headstart.numerics.affine_mixture import Levels
+from headstart.numerics.hyperparameters import spread_over_ranks
+from headstart.numerics.standardisation import Standardisation
+from headstart.numerics.threads import one_blas_thread
+from headstart.space.candidates import Pool
+from headstart.space.encoded import Encoded
+from headstart.surrogates.base import Prediction
+from headstart.surrogates.deep_posterior import Observed, PoolObserved, PoolProcess
+from headstart.surrogates.deep_tuning import Located, tuned
+from headstart.surrogates.meta_trained import MetaTrained
+from headstart.task import Task
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
+Targets = Literal["inferred", "standardised", "raw"]
+FineTune = Literal["none", "kernel", "all", "encoder"]
+Failures = Literal["worst", "ignored"]
+
+OFFSET, SCALES = "levels.offset", "levels.scales"
+_LEVELS = np.exp(np.linspace(-1.5, 1.5, 5))
+_FOREIGN = 6.0
+"""Standard deviations from what is usual, beyond which the units of losses must be others."""
+_LEAST_STD = 1e-6
+"""Relative to that of the targets."""
+_MOST_TO_TUNE = 300
+"""Observations that parameters are tuned on; of more these many, at evenly spaced ranks."""
+
+
+class DeepSearch(MetaTrained):
+    """Base of `DeepPipe`: its parameters are there, and a new task begins. The settings are explained there."""
+
+    mean: MeanHead
+    targets: Targets
+    fine_tune: FineTune
+    fine_tune_steps: int
+    fine_tune_rate: float
+    looseness: float | None
+    own_noise: bool
+    failures: Failures
+    transfer: bool
+
+    @property
+    @abstractmethod
+    def network(self) -> PipelineNetwork:
+        """The architecture for the space that it was trained on, or extended to."""
+
+    @property
+    @abstractmethod
+    def new_algorithms(self) -> list[tuple[str, str]]:
+        """``(stage, algorithm)`` of those that came after meta-training."""
+
+    def start(self, task: Task) -> Self:
+        fresh = super().start(task)
+        fresh._net = fresh.network
+        fresh._process = None
+        return fresh
+
+    _net: PipelineNetwork
+    _process: PoolProcess | None
+    _tuned: Parameters
+    _observed: Observed
+    _failed: tuple[Places, float] | None
+
+    def fit(self, history: History) -> Self:
+        encoded, targets = history.encoded, history.targets()
+        ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
+        self._failed = (encoded.ids[~ok], float(targets.max(initial=0.0))) if self.failures == "ignored" else None
+        if self.failures == "ignored":
+            encoded, targets = encoded.take(ok), targets[ok]
+        with one_blas_thread():
+            self._tuned = self._adapted(encoded, targets)
+            self._observed = self._condition(encoded, targets)
+            if history.pending:
+                waiting = history.candidates.encode([p.pipeline for p in history.pending.values()])
+                believed, _ = self._observed.moments(self._locate(waiting), noisy=False)
+                together = Encoded.concatenate([encoded, waiting])
+                self._observed = self._condition(together, np.concatenate([targets, believed]))
+        return self
+
+    def _condition(self, seen: Encoded, targets: Array) -> Observed:
+        """The posterior; incremental over a pool of which all stays where meta-training put it."""
+        known, scale, candidates = self._levels(targets), float(self._tuned[SCALE]), self.task.candidates
+        if self._tuned is not self._parameters or not isinstance(candidates, Pool):
+            return Observed(self._locate(seen), targets, scale, known)
+        if self._process is None:
+            self._process = PoolProcess(self._locate(candidates.pool), scale)
+        return PoolObserved(self._process, candidates.rows(seen.ids), targets, known)
+
+    def _levels(self, targets: Array) -> Levels:
+        """What is known of offset and scale."""
+        if self.targets == "raw":
+            return Levels.known(0.0, 1.0)
+        observed = Standardisation.of(targets)
+        if self.targets == "standardised" or not self.transfer:
+            return Levels.known(observed.shift, observed.scale)
+        (offset, spread), scales = self._parameters[OFFSET], self._parameters[SCALES]
+        levels = np.ones(1) if self.mean == "zero" else _LEVELS
+        far = np.abs(targets - offset).max() > _FOREIGN * (spread + scales[-1]) if len(targets) else False
+        if far:
+            scales = observed.scale * scales / np.median(scales)
+            return Levels(observed.shift, 2.0 * observed.scale, scales, levels)
+        return Levels(float(offset), float(spread), scales, levels)
+
+    def _locate(self, encoded: Encoded) -> Located:
+        """Where pipelines are, as tuned; for a pool as much as possible is kept."""
+        network, learned = self._net, self._parameters
+        if not len(encoded):
+            return Located.of(network, learned, np.zeros((0, network.features)))
+        if self._tuned is not learned and self.fine_tune == "all":
+            return Located.of(network, self._tuned, self.points(encoded))
+        located: Located = self.once("located", encoded, lambda points: Located.of(network, learned, points))
+        if self._tuned is learned:
+            return located
+        if self.fine_tune == "kernel":
+            return located.moved(learned, self._tuned)
+        features = self.points(encoded)
+        rows = self._rows_of_new(features)
+        return located.replaced(rows, Located.of(network, self._tuned, features[rows]))
+
+    # -- Algorithm 2 --------------------------------------------------------------------------------------------
+
+    def _rows_of_new(self, features: Array) -> Places:
+        """Pipelines with an algorithm that came after meta-training."""
+        columns = self.new_columns(self._net, self.new_algorithms)
+        return np.flatnonzero(features[:, columns].any(axis=1))
+
+    @staticmethod
+    def new_columns(network: PipelineNetwork, algorithms: list[tuple[str, str]]) -> list[int]:
+        """Columns of features that say whether one of these is chosen."""
+        found = []
+        for stage, algorithm in algorithms:
+            s = network.space.stage_position(stage)
+            choice = network.stages[s].choice
+            assert choice is not None
+            found.append(choice.start + network.space.stages[s].position(algorithm))
+        return found
+
+    def _adapted(self, seen: Encoded, targets: Array) -> Parameters:
+        """Parameters for this task; the very ones that were learned if there is nothing to adapt."""
+        learned = self._parameters
+        if self.fine_tune == "none" or len(targets) < 2 or Standardisation.of(targets).constant:
+            return learned
+        rows = spread_over_ranks(targets, _MOST_TO_TUNE)
+        features, values = self.points(seen)[rows], targets[rows]
+        masks: Mapping[str, Mask] = {}
+        moving = np.arange(len(features))
+        if self.fine_tune == "all":
+            masks = {name: np.ones(value.shape, dtype=bool) for name, value in learned.items() if self._net.owns(name)}
+        elif self.fine_tune == "encoder":
+            moving = self._rows_of_new(features)
+            if not len(moving):
+                return learned
+            masks = self._masks_of_new()
+        located = Located.of(self._net, learned, features)
+        likeliest = Observed(located, values, float(learned[SCALE]), self._levels(values)).mixture.likeliest
+        return tuned(
+            self._net,
+            learned,
+            features,
+            values / likeliest.scale - likeliest.offset,
+            kernel=self.fine_tune in ("kernel", "all"),
+            masks=masks,
+            rows=moving,
+            steps=self.fine_tune_steps,
+            rate=self.fine_tune_rate,
+            looseness=self.looseness,
+        )
+
+    def _masks_of_new(self) -> dict[str, Mask]:
+        masks: dict[str, Mask] = {}
+        for stage, algorithm in self.new_algorithms:
+            for name, mask in belonging_to(self._net, stage, algorithm, self._parameters).items():
+                masks[name] = mask | masks.get(name, np.zeros_like(mask))
+        return masks
+
+    def predict(self, encoded: Encoded) -> Prediction:
+        with one_blas_thread():
+            if isinstance(self._observed, PoolObserved) and encoded is self.task.candidates.pool:
+                mean, std = self._observed.pool_moments(noisy=self.own_noise)
+            else:
+                mean, std = self._observed.moments(self._locate(encoded), noisy=self.own_noise)
+        if self._failed is not None:
+            ids, worst = self._failed
+            mean = np.where(np.isin(encoded.ids, ids), np.maximum(mean, worst), mean)
+        scale = max(part.scale for part in self._observed.mixture.parts)
+        return Prediction(mean, np.maximum(std, _LEAST_STD * scale))

@@ -1,0 +1,320 @@
+"""`DeepPipe`: deep pipeline embeddings in a Gaussian process that other tasks have trained.
+
+Pineda Arango & Grabocka (2023), "Deep pipeline embeddings for AutoML". The network is in
+`headstart.neural.pipeline_network`, Algorithm 1 in `headstart.neural.pipeline_training`, Algorithm 2 in
+`headstart.surrogates.deep_tuning`.
+
+====================  ==============  ===========================================================================
+symbol                name in code    equation
+====================  ==============  ===========================================================================
+φ(p)                  points          embedding of pipeline p, Z numbers
+m(p), ψ(p)            means, noise    ours: learned prior mean, and noise of each pipeline
+y = a + b (m + g + ε)                 loss on the new task; g ~ GP(0, k(φ, φ')), ε ~ N(0, ψ)
+a, b                  Levels          offset and scale of the new task's losses, see
+                                      `headstart.numerics.affine_mixture`
+====================  ==============  ===========================================================================
+
+Decided where the paper is silent. (1) It does not say what units losses are in: ``targets="raw"`` takes them as they
+are; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains on
+standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where losses
+are far outside of that, as those of another metric are, the observations alone decide. (2) "10,000 epochs" over all
+tasks would be millions of steps: an epoch is read as one task. (3) Algorithm 2 has no other learning rate than
+Algorithm 1, with which 100 steps move a parameter by 1 % at most; `fine_tune_rate` is a setting. (4) A failure counts
+as the worst loss observed (``failures="worst"``), so that what is like it is avoided; or it says nothing of others
+(``"ignored"``), as a missing cell of the meta-dataset, and only the pipeline itself is known to be bad. (5) Proposals
+under way are believed to come out as predicted: the mean stays, the uncertainty around them goes.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput, SpaceError, UnknownName, check_positive, suggestion
+from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.batches import TaskBatches, training_and_validation
+from headstart.neural.deep_kernel import NOISE, SCALE, initial_kernel
+from headstart.neural.network_growth import grown
+from headstart.neural.networks import Parameters
+from headstart.neural.pipeline_network import MeanHead, NoiseHead, PipelineNetwork
+from headstart.neural.pipeline_training import BatchKind, train_pipeline_network
+from headstart.neural.training import Schedule
+from headstart.space.fits import misfit
+from headstart.space.space import PipelineSpace
+from headstart.surrogates.deep_search import OFFSET, SCALES, DeepSearch, Failures, FineTune, Targets
+from headstart.task import Task
+
+Array = NDArray[np.float64]
+
+_WIDTHS, _NEW, _CHECKS = "network.widths", "network.new", "training"
+_N_SCALES = 9
+_PAPER_LAYERS = 4
+
+
+class DeepPipe(DeepSearch):
+    """Gaussian process over learned embeddings of pipelines; the defaults are ours, `paper` has those of the paper.
+
+    Meta-training needs torch; everything after it NumPy alone.
+
+    Parameters
+    ----------
+    factor, encoder_layers, aggregation_layers, outputs, one_hot
+        The network; see `PipelineNetwork`. By default as many aggregation layers as make four with the encoders'.
+    ard
+        A length scale for each of the numbers of the embedding instead of one for all.
+    mean
+        Prior mean: ``"zero"``, ``"linear"`` (a head on the last layer) or ``"network"`` (one of its own).
+    noise
+        ``"shared"`` by all pipelines, or ``"network"``, a head that tells it by pipeline.
+    targets
+        ``"inferred"``, ``"standardised"`` or ``"raw"``; see the module's text.
+    steps, learning_rate, final_rate, patience, weight_decay
+        Of meta-training: most steps, Adam's rate and the share to which it falls, checks (every 100 steps) without
+        improvement on the validation tasks before it ends, decay of weights.
+    batches, n_tasks, n_pipelines
+        How batches are drawn (``"crossed"`` or ``"separate"``), and their size.
+    fine_tune
+        What is fitted on the new task: ``"none"``, ``"kernel"`` (its parameters), ``"all"`` (the network too), or
+        ``"encoder"`` (of algorithms that are new since meta-training, see `extended`).
+    fine_tune_steps, fine_tune_rate, looseness
+        Steps and rate of Adam, and how far logarithms of kernel parameters may go from what was meta-learned, as a
+        standard deviation; ``None`` for as far as they like.
+    own_noise
+        Whether what belongs to a pipeline alone (the noise) is a part of what its loss may be, or only hides it.
+    failures
+        ``"worst"`` or ``"ignored"``; see the module's text.
+    transfer
+        Whether to learn from other tasks. Otherwise the network begins at random on each task: fine-tune all of it.
+    seed
+        Of the initial parameters and of the batches.
+    """
+
+    def __init__(
+        self,
+        factor: int = 8,
+        encoder_layers: int = 1,
+        aggregation_layers: int | None = None,
+        outputs: int = 20,
+        *,
+        one_hot: bool = True,
+        ard: bool = True,
+        mean: MeanHead = "network",
+        noise: NoiseHead = "network",
+        targets: Targets = "inferred",
+        steps: int = 4000,
+        learning_rate: float = 1e-3,
+        final_rate: float = 0.01,
+        patience: int = 10,
+        weight_decay: float = 0.0,
+        batches: BatchKind = "crossed",
+        n_tasks: int = 16,
+        n_pipelines: int = 256,
+        fine_tune: FineTune = "none",
+        fine_tune_steps: int = 100,
+        fine_tune_rate: float = 0.01,
+        looseness: float | None = 0.5,
+        own_noise: bool = True,
+        failures: Failures = "worst",
+        transfer: bool = True,
+        seed: int = 0,
+    ) -> None:
+        sizes = {"factor": factor, "outputs": outputs, "n_tasks": n_tasks, "n_pipelines": n_pipelines}
+        for name, value in {**sizes, "fine_tune_steps": fine_tune_steps}.items():
+            check_positive(name, value, whole=True)
+        check_positive("looseness", looseness)
+        check_positive("fine_tune_rate", fine_tune_rate)
+        chosen: dict[str, tuple[str, Any]] = {
+            "mean": (mean, MeanHead),
+            "noise": (noise, NoiseHead),
+            "targets": (targets, Targets),
+            "batches": (batches, BatchKind),
+            "fine_tune": (fine_tune, FineTune),
+            "failures": (failures, Failures),
+        }
+        for name, (choice, kind) in chosen.items():
+            if choice not in get_args(kind):
+                raise UnknownName(f"{name} has no {choice!r}; {suggestion(choice, get_args(kind))}")
+        self.factor = factor
+        self.encoder_layers = encoder_layers
+        self.aggregation_layers = aggregation_layers
+        self.outputs = outputs
+        self.one_hot = one_hot
+        self.ard = ard
+        self.mean: MeanHead = mean
+        self.noise: NoiseHead = noise
+        self.targets: Targets = targets
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.final_rate = final_rate
+        self.patience = patience
+        self.weight_decay = weight_decay
+        self.batches: BatchKind = batches
+        self.n_tasks = n_tasks
+        self.n_pipelines = n_pipelines
+        self.fine_tune: FineTune = fine_tune
+        self.fine_tune_steps = fine_tune_steps
+        self.fine_tune_rate = fine_tune_rate
+        self.looseness = looseness
+        self.own_noise = own_noise
+        self.failures: Failures = failures
+        self.transfer = transfer
+        self.seed = seed
+
+    @classmethod
+    def paper(cls, **changed: Any) -> Self:
+        """The paper's recipe (section 5.3, experiment 2); settings may be changed by name."""
+        recipe: dict[str, Any] = {
+            "factor": 8,
+            "encoder_layers": 0,
+            "mean": "zero",
+            "noise": "shared",
+            "targets": "raw",
+            "steps": 10_000,
+            "learning_rate": 1e-4,
+            "final_rate": 1.0,
+            "batches": "separate",
+            "n_tasks": 1,
+            "n_pipelines": 1000,
+            "fine_tune": "kernel",
+            "fine_tune_steps": 100,
+            "fine_tune_rate": 1e-4,
+            "looseness": None,
+            "own_noise": False,
+        }
+        return cls(**{**recipe, **changed})
+
+    # -- other tasks --------------------------------------------------------------------------------------------
+
+    def meta_fit(self, meta: MetaDataset) -> Self:
+        return super().meta_fit(meta) if self.transfer else self
+
+    def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
+        training, validation = training_and_validation(meta, meta.pipelines.features(), rng)
+        levels = self._usual_levels(training)
+        if self.targets == "raw":
+            for tasks in (training, validation):
+                tasks.means[:], tasks.stds[:] = 0.0, 1.0
+        network = self._new_network(meta.pipelines.space)
+        initial = self._initial(network, rng)
+        if self.targets == "raw":  # the kernel begins at the size of the losses, whatever their unit
+            offset, scale = levels[OFFSET][0], float(np.median(levels[SCALES]))
+            initial[SCALE] = np.array(np.log(offset**2 + scale**2))
+            initial[NOISE] = initial[NOISE] + 2.0 * np.log(scale)
+        trained = train_pipeline_network(
+            network,
+            initial,
+            training,
+            validation,
+            Schedule(
+                self.steps,
+                self.learning_rate,
+                patience=self.patience,
+                weight_decay=self.weight_decay,
+                final_rate=self.final_rate,
+            ),
+            rng,
+            kind=self.batches,
+            n_tasks=self.n_tasks,
+            n_pipelines=self.n_pipelines,
+        )
+        return {**trained.parameters, **levels, _CHECKS: np.column_stack([trained.checks, trained.seconds])}
+
+    def _new_network(self, space: PipelineSpace) -> PipelineNetwork:
+        layers = max(1, _PAPER_LAYERS - self.encoder_layers) if self.aggregation_layers is None else None
+        return PipelineNetwork(
+            space,
+            factor=self.factor,
+            encoder_layers=self.encoder_layers,
+            aggregation_layers=layers if layers is not None else cast(int, self.aggregation_layers),
+            outputs=self.outputs,
+            one_hot=self.one_hot,
+            mean=self.mean,
+            noise=self.noise,
+        )
+
+    def _initial(self, network: PipelineNetwork, rng: np.random.Generator) -> Parameters:
+        lengths = network.outputs if self.ard else 1
+        return {**network.initial(rng), **initial_kernel(lengths, float(np.sqrt(network.outputs)))}
+
+    @staticmethod
+    def _usual_levels(tasks: TaskBatches) -> Parameters:
+        """Offsets and scales of other tasks' losses."""
+        offsets, scales = tasks.means[tasks.tasks], tasks.stds[tasks.tasks]
+        scales = np.maximum(scales, 1e-3 * float(np.median(scales)))
+        grid = np.unique(np.quantile(scales, (np.arange(_N_SCALES) + 0.5) / _N_SCALES))
+        spread = max(float(offsets.std()), float(np.median(scales)))
+        return {OFFSET: np.array([offsets.mean(), spread]), SCALES: grid}
+
+    @property
+    def validation_losses(self) -> Array:
+        """(k, 3): steps, validation losses (negative log likelihood by observation), seconds of meta-training."""
+        return self.learned[_CHECKS]
+
+    @property
+    def network(self) -> PipelineNetwork:
+        """The architecture for the space that it was trained on, or extended to."""
+        network = self._new_network(self.space)
+        if _WIDTHS in self._parameters:
+            widths = [int(width) for width in self._parameters[_WIDTHS]]
+            return PipelineNetwork(self.space, **network.settings(), widths=widths)
+        return network
+
+    # -- new algorithms -----------------------------------------------------------------------------------------
+
+    def extended(self, space: PipelineSpace, fine_tune: FineTune = "encoder") -> Self:
+        """The same surrogate for a space with more algorithms.
+
+        All that was learned stays bit for bit; each new algorithm gets a random encoder and a one-hot choice, and on
+        new tasks only these are trained, on the few observations there are, unless `fine_tune` says otherwise.
+
+        Parameters
+        ----------
+        space
+            Such as ``surrogate.space.extend("estimator", algorithm)``.
+        fine_tune
+            Instead of that of this surrogate.
+        """
+        known, network = self.space, self.network
+        lost = misfit(known, space)
+        if lost:
+            raise SpaceError(f"the space must have all that {type(self).__name__} was trained on, but: {lost}")
+        if not network.aggregation_layers:
+            raise InvalidInput(
+                "a network without aggregation layers has no room for new algorithms; train it with some"
+            )
+        new = [
+            (s, stage.position(algorithm))
+            for s, stage in enumerate(space.stages)
+            for algorithm in stage.names
+            if algorithm not in known.stage(stage.name).names
+        ]
+        if [stage.name for stage in space.stages] != [stage.name for stage in known.stages]:
+            raise SpaceError("the stages of the space must be in the order of those that it was trained on")
+        wider = copy.copy(self)
+        larger = network.extended(space)
+        rng = np.random.default_rng([self.seed, len(new)])
+        parameters = grown(network, self._parameters, larger, rng)
+        parameters[_WIDTHS] = np.array(larger.widths, dtype=np.float64)
+        before = [
+            (space.stage_position(stage), space.stage(stage).position(name)) for stage, name in self.new_algorithms
+        ]
+        parameters[_NEW] = np.array(before + new, dtype=np.float64).reshape(-1, 2)
+        wider._space, wider._parameters, wider.fine_tune = space, parameters, fine_tune
+        return wider
+
+    @property
+    def new_algorithms(self) -> list[tuple[str, str]]:
+        """``(stage, algorithm)`` of those that came after meta-training."""
+        found = self.learned.get(_NEW, np.zeros((0, 2), dtype=np.int64)).astype(np.int64)
+        return [(self.space.stages[s].name, self.space.stages[s].names[a]) for s, a in found]
+
+    def start(self, task: Task) -> Self:
+        if self.transfer:
+            return super().start(task)
+        beginner = copy.copy(self)
+        beginner._space = task.space
+        beginner._parameters = self._initial(self._new_network(task.space), np.random.default_rng(self.seed))
+        return super(DeepPipe, beginner).start(task)
