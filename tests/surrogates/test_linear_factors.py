@@ -114,5 +114,5 @@ def test_a_low_rank_matrix_is_completed():
 
 
 def test_needs_other_tasks():
-    with pytest.raises(HeadstartError, match="learn from other tasks first"):
+    with pytest.raises(HeadstartError, match="has learned nothing yet"):
         LinearFactors().start(pool_task())

@@ -13,6 +13,7 @@ from headstart.errors import InvalidInput, UnknownName, UnknownPipeline
 from headstart.evaluation.replay import Replay
 from headstart.history import History
 from headstart.metadata import MetaDataset
+from headstart.neural.monitor import Monitor, monitored
 from headstart.numerics.latent_kernel import LatentKernel
 from headstart.optimizers.bayes import Bayes
 from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
@@ -175,15 +176,19 @@ class TestTraining:
         class Stopped(Exception):
             pass
 
-        def stop(step, *_):
-            if step == 20:
+        def stop(check):
+            if check.step == 20:
                 raise Stopped
 
         given = (start, losses, losses < 2, held, schedule)
         whole = train(*given)
-        with pytest.raises(Stopped):
-            train(*given, checkpoint=tmp_path / "c.npz", on_check=stop)
-        rest = train(*given, checkpoint=tmp_path / "c.npz")
+        kept = {"state": tmp_path / "state", "key": "k", "seconds": 0.0}
+        with pytest.raises(Stopped), monitored(Monitor(stop, **kept)):
+            train(*given)
+        seen = []
+        with monitored(Monitor(seen.append, resume=True, **kept)):
+            rest = train(*given)
+        assert [check.step for check in seen] == [20, 30, 40]
         np.testing.assert_array_equal(whole.prior.recorded.points, rest.prior.recorded.points)
         np.testing.assert_array_equal(whole.checks[:, [0, 2]], rest.checks[:, [0, 2]])
 
@@ -225,6 +230,18 @@ class TestTraining:
         part = meta.learning(range(6), [6, 7])
         alone = PMF(**QUICK).meta_fit(part)
         assert not np.array_equal(alone.checks_[:, 2], PMF(**QUICK).meta_fit(meta.select(range(6))).checks_[:, 2])
+
+
+class TestFile:
+    def test_what_was_saved_predicts_the_same(self, tmp_path):
+        meta = small_meta(missing=0.2)
+        model = PMF(**QUICK).meta_fit(meta.select([1, 2, 3, 4, 5]))
+        model.save(tmp_path / "pmf.npz")
+        task, history = told(meta, 0, [0, 5, 9])
+        pool = task.candidates.pool
+        one, two = (m.start(task).fit(history).predict(pool) for m in (model, PMF.load(tmp_path / "pmf.npz")))
+        np.testing.assert_array_equal(one.mean, two.mean)
+        np.testing.assert_array_equal(one.std, two.std)
 
 
 class TestPosterior:

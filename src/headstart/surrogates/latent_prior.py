@@ -20,13 +20,14 @@ small for others (ψ), alike for pipelines that are alike (ρ, ρ'), and larger 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.numerics.latent_kernel import LatentKernel
+from headstart.numerics.latent_kernel import LatentKernel, Stationary
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -90,6 +91,47 @@ class LatentPrior:
     @property
     def has_own(self) -> bool:
         return self.kernel.kind != "linear" or self.describe is not None
+
+    def arrays(self) -> dict[str, Array]:
+        """All of it but the descriptions, by name; `from_arrays` reads it."""
+        at, kernel = self.recorded, self.kernel
+        found = {
+            "prior.points": at.points,
+            "prior.means": at.means,
+            "prior.noise": at.noise,
+            "prior.kind": np.array(get_args(Stationary).index(kernel.kind)),
+            "prior.length_scales": kernel.length_scales,
+            "prior.output_scale": np.array(kernel.output_scale),
+            "prior.linear": kernel.linear,
+            "prior.offset": np.array([self.offset_mean, self.offset_std]),
+            "prior.scales": self.scales,
+            "prior.scaled": np.array(self.scaled),
+            "prior.levels": self.levels,
+        }
+        if self.describe is not None:
+            found["prior.describe"] = np.array([self.describe.length_scales[0], self.describe.output_scale])
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], descriptions: Array) -> LatentPrior:
+        """What `arrays` gave, with the descriptions of the recorded pipelines."""
+        part = {name.removeprefix("prior."): value for name, value in arrays.items()}
+        kind = get_args(Stationary)[int(part["kind"])]
+        describe = None
+        if "describe" in part:
+            length, scale = part["describe"].tolist()
+            width = descriptions.shape[1]
+            describe = LatentKernel("matern52", np.full(width, length), scale, np.zeros(width))
+        return cls(
+            Located(part["points"], part["means"], part["noise"], None if describe is None else descriptions),
+            LatentKernel(kind, part["length_scales"], float(part["output_scale"]), part["linear"]),
+            float(part["offset"][0]),
+            float(part["offset"][1]),
+            part["scales"],
+            bool(part["scaled"]),
+            describe,
+            part["levels"],
+        )
 
     def shared(self, left: Located, right: Located) -> Array:
         """Covariances (n, m) that are the same at every level."""

@@ -22,17 +22,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from headstart.errors import InvalidInput, NumericalError
-from headstart.neural.checkpoints import load_arrays, save_arrays
+from headstart.neural.monitor import Check, TrainingState, next_watch
 from headstart.numerics.latent_kernel import LatentKernel
 from headstart.numerics.threads import one_blas_thread
 from headstart.surrogates.latent_prior import LatentPrior, Located
@@ -156,7 +154,8 @@ class _Parameters:
         }
         if start.describe is not None:
             self.arrays["log_describe"] = np.log([start.describe.length_scales[0], start.describe.output_scale])
-        for name in tuple(self.arrays):
+        self.names = tuple(self.arrays)
+        for name in self.names:
             shape = self.arrays[name].shape
             self.arrays[f"first.{name}"], self.arrays[f"second.{name}"] = np.zeros(shape), np.zeros(shape)
             self.arrays[f"steps.{name}"] = np.zeros(shape[0])
@@ -174,6 +173,25 @@ class _Parameters:
         count = steps[rows].reshape(-1, *[1] * (values.ndim - 1))
         size = np.sqrt(second[rows] / (1.0 - 0.99**count)) + 1e-8
         values[rows] -= rate * (first[rows] / (1.0 - 0.9**count)) / size
+
+    def state(
+        self,
+        step: int,
+        checks: list[tuple[int, float, float]],
+        best: tuple[float, int, dict[str, Array]] | None,
+        *,
+        finished: bool,
+    ) -> TrainingState:
+        """All that decides how training goes on; random numbers begin anew at each step."""
+        groups = {kind: {n: self[f"{kind}.{n}"] for n in self.names} for kind in ("first", "second")}
+        now = {n: self[n] for n in self.arrays if not n.startswith(("first.", "second."))}
+        return TrainingState(step, now, groups["first"], groups["second"], step, {}, checks, best, finished)
+
+    def restore(self, state: TrainingState) -> None:
+        """Go on from there."""
+        self.arrays.update(state.parameters)
+        for kind, values in (("first", state.first), ("second", state.second)):
+            self.arrays.update({f"{kind}.{name}": value for name, value in values.items()})
 
     def prior(self, rows: Places | None = None) -> LatentPrior:
         """As it is now, of all pipelines or of some."""
@@ -237,10 +255,11 @@ def train(
     *,
     seed: int = 0,
     fixed: Collection[str] = (),
-    on_check: Callable[[int, float, float], Any] | None = None,
-    checkpoint: Path | None = None,
+    name: str = "latent points",
 ) -> Trained:
     """Improve latent points and covariance; the same arguments give the same result.
+
+    Inside `headstart.neural.monitor.monitored` it reports how it goes, and goes on where an earlier process stopped.
 
     Parameters
     ----------
@@ -256,20 +275,18 @@ def train(
         Draws tasks and pipelines, anew for each step, so that training goes on as if it had never been stopped.
     fixed
         What is not learned: names of `loss_and_gradient`'s gradient.
-    on_check
-        Is told step, seconds and validation loss.
-    checkpoint
-        Where training is saved at each check, and goes on from if it was begun there.
+    name
+        For the log.
     """
     parameters = _Parameters(start)
-    checks: list[tuple[float, float, float]] = []
-    best = {name: parameters[name].copy() for name in _LEARNED if name in parameters.arrays}
-    first = 0
-    if checkpoint is not None and checkpoint.exists():
-        saved, about = load_arrays(checkpoint)
-        checks, first = [tuple(check) for check in about["checks"]], int(about["step"])
-        best = {name: saved[f"best.{name}"] for name in best}
-        parameters.arrays = {name: saved[name] for name in parameters.arrays}
+    watch = next_watch()
+    before = watch.restored()
+    checks: list[tuple[int, float, float]] = []
+    best: tuple[float, int, dict[str, Array]] | None = None
+    first, finished = 0, False
+    if before is not None:
+        parameters.restore(before)
+        first, checks, best, finished = before.step, before.checks, before.best, before.finished
     draws = [
         np.random.default_rng(number).permutation(len(start.recorded))[: schedule.pipelines]
         for number in range(_VALIDATION_DRAWS)
@@ -285,22 +302,22 @@ def train(
             cells += int(there.sum())
         return total / max(1, cells)
 
-    began = time.perf_counter() - (checks[-1][1] if checks else 0.0)
+    began = time.perf_counter() - (checks[-1][2] if checks else 0.0)
     with one_blas_thread():
-        for step in range(first, schedule.steps + 1):
-            if (step % schedule.check_every == 0 or step == schedule.steps) and not (checks and checks[-1][0] == step):
+        for step in range(first, first if finished else schedule.steps + 1):
+            looked = before is not None and step == first
+            if not looked and (step % schedule.check_every == 0 or step == schedule.steps):
                 value, seconds = validate(), time.perf_counter() - began
-                if not checks or value < min(check[2] for check in checks):
-                    best = {name: parameters[name].copy() for name in best}
-                checks.append((step, seconds, value))
-                logger.info("latent points: step %d, validation %.5f, %.0f s", step, value, seconds)
-                if on_check is not None:
-                    on_check(step, seconds, value)
-                if checkpoint is not None:
-                    arrays = {**parameters.arrays, **{f"best.{name}": array for name, array in best.items()}}
-                    save_arrays(checkpoint, arrays, {"step": step, "checks": checks})
-            waited = step - min(checks, key=lambda check: check[2])[0]
-            if step == schedule.steps or waited >= schedule.patience * schedule.check_every:
+                if best is None or value < best[0]:
+                    best = (value, step, {part: parameters[part].copy() for part in parameters.names})
+                checks.append((step, value, seconds))
+                logger.info("%s: step %d of %d, validation %.5f, %.0f s", name, step, schedule.steps, value, seconds)
+                watch.tell(Check(name, step, schedule.steps, value, best[0], seconds))
+                if step - best[1] >= schedule.patience * schedule.check_every:
+                    break
+                if watch.due and step < schedule.steps:
+                    watch.save(parameters.state(step, checks, best, finished=False))
+            if step == schedule.steps:
                 break
             rng = np.random.default_rng([seed, step])
             tasks = rng.permutation(len(losses))[: schedule.tasks]
@@ -314,13 +331,17 @@ def train(
                 logger.warning("training ends after %d steps with the best found so far: %s", step, error)
                 break
             rate = schedule.rate(step)
-            for name, by in gradient.items():
-                if name not in fixed:
-                    of_pipelines = name in ("points", "means", "log_noise")
-                    parameters.step(name, by, 0.5 * rate if name == "means" else rate, rows if of_pipelines else _ALL)
+            for part, by in gradient.items():
+                if part not in fixed:
+                    of_pipelines = part in ("points", "means", "log_noise")
+                    parameters.step(part, by, 0.5 * rate if part == "means" else rate, rows if of_pipelines else _ALL)
             np.maximum(parameters["log_noise"], _LEAST_LOG_NOISE, out=parameters["log_noise"])
-    parameters.arrays.update(best)
-    return Trained(parameters.prior(), np.array(checks))
+        if not finished:
+            watch.save(parameters.state(step, checks, best, finished=True))
+    assert best is not None
+    parameters.arrays.update(best[2])
+    seen = np.array(checks, dtype=np.float64)
+    return Trained(parameters.prior(), seen[:, [0, 2, 1]])
 
 
 _ALL = slice(None)
@@ -328,7 +349,3 @@ _TINY = 1e-12
 _VALIDATION_DRAWS = 8
 _LEAST_LOG_NOISE = float(np.log(1e-5))
 """Relative to the variance of a task's losses."""
-_LEARNED = (
-    *("points", "means", "log_noise", "log_length_scales", "log_output_scale", "log_linear", "log_level"),
-    "log_describe",
-)

@@ -61,7 +61,7 @@ class LinearFactors(RecordedGP):
         self.fill = fill
         self.n_scales = n_scales
 
-    def learn(self, meta: MetaDataset) -> LatentPrior:
+    def learn_prior(self, meta: MetaDataset) -> LatentPrior:
         return factorise(Standardised.of(meta, self.n_scales), self.rank, self.fill)
 
 

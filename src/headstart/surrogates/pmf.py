@@ -152,7 +152,7 @@ class PMF(RecordedGP):
     def _schedule(self) -> Schedule:
         return Schedule(self.steps, self.tasks, self.pipelines, self.learning_rate, self.check_every, self.patience)
 
-    def learn(self, meta: MetaDataset) -> LatentPrior:
+    def learn_prior(self, meta: MetaDataset) -> LatentPrior:
         training, validation = meta.held_out(np.random.default_rng(self.seed))
         given = Standardised.of(training, raw=not self.standardise)
         checked = Standardised.of(validation, raw=not self.standardise)

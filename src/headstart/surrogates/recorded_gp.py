@@ -21,21 +21,24 @@ prediction is the mixture over scales and levels, by its moments.
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from headstart.errors import HeadstartError, UnknownPipeline
+from headstart.errors import UnknownPipeline
 from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.networks import Parameters
 from headstart.numerics.pool_posterior import PoolPosterior
 from headstart.numerics.threads import one_blas_thread
 from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
-from headstart.surrogates.base import Prediction, Surrogate
+from headstart.surrogates.base import Prediction
 from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
+from headstart.surrogates.meta_trained import MetaTrained
 from headstart.task import Task
 
 Array = NDArray[np.float64]
@@ -45,6 +48,7 @@ _NEGLIGIBLE = 2e-3
 _KNOWN = 1e-3
 """Uncertainty of what was tried, relative to what it would be otherwise: never none."""
 _LEAST_VARIANCE = 1e-12
+_PIPELINE_ARRAYS = ("values", "active", "choice", "order", "ids")
 
 
 class Part(NamedTuple):
@@ -57,52 +61,58 @@ class Part(NamedTuple):
     variance: float
 
 
-class RecordedGP(Surrogate):
+class RecordedGP(MetaTrained):
     """Base of surrogates with a Gaussian process over the recorded pipelines of a meta-dataset.
 
-    A subclass writes `learn`, which makes the prior. Observations are added one by one to the posterior of earlier fits
-    where they begin alike; what comes out is the same as if all had been added now.
+    A subclass writes `learn_prior`. Observations are added one by one to the posterior of earlier fits where they begin
+    alike; what comes out is the same as if all had been added now.
     """
 
+    seed = 0
     single: ClassVar[bool] = True
     """Whether the posterior over a pool is kept in single precision: at half the time, and some 1e-5 of a loss."""
-    _prior: LatentPrior | None = None
-    _known: Pool
-    _rows: PoolRows
 
     @abstractmethod
-    def learn(self, meta: MetaDataset) -> LatentPrior:
+    def learn_prior(self, meta: MetaDataset) -> LatentPrior:
         """The prior, in the order of the pipelines of the meta-dataset."""
 
-    def meta_fit(self, meta: MetaDataset) -> Self:
-        self._knows(self.learn(meta), meta.everything)
-        self.meta_key = meta.key
-        return self
+    def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:  # noqa: ARG002
+        pipelines = meta.pipelines
+        recorded = {name: np.asarray(getattr(pipelines, name)) for name in _PIPELINE_ARRAYS if name != "order"}
+        if pipelines.order is not None:
+            recorded["order"] = np.asarray(pipelines.order)
+        self.__dict__.pop("prior", None)
+        self.__dict__.pop("_known", None)
+        self.__dict__.pop("_rows", None)
+        return {**self.learn_prior(meta).arrays(), **{f"recorded.{name}": array for name, array in recorded.items()}}
 
-    def _knows(self, prior: LatentPrior, pipelines: Pool) -> None:
-        self._prior, self._known = prior, pipelines
-        self._rows = PoolRows(prior, np.float32 if self.single else np.float64)
+    @cached_property
+    def _known(self) -> Pool:
+        """The recorded pipelines."""
+        arrays = self.learned
+        return Pool(Encoded(self.space, *(arrays.get(f"recorded.{name}") for name in _PIPELINE_ARRAYS)))  # type: ignore[arg-type]
 
-    @property
+    @cached_property
     def prior(self) -> LatentPrior:
         """What was learned from other tasks."""
-        if self._prior is None:
-            raise HeadstartError(f"{type(self).__name__} must learn from other tasks first: call meta_fit")
-        return self._prior
+        arrays = {name: value for name, value in self.learned.items() if name.startswith("prior.")}
+        return LatentPrior.from_arrays(arrays, self._known.pool.features())
+
+    @cached_property
+    def _rows(self) -> PoolRows:
+        return PoolRows(self.prior, np.float32 if self.single else np.float64)
 
     def start(self, task: Task) -> Self:
         prior = self.prior
+        rows = self._rows
         fresh = super().start(task)
         fresh._pool = None
         shared, own = prior.variances(prior.recorded)
         fresh._posteriors = [
             PoolPosterior(
-                lambda place, level=level: self._rows.row(place, level),  # type: ignore[misc]
-                shared + level * own,
-                level * prior.recorded.noise,
-                single=self.single,
+                partial(rows.row, level=level), shared + level * own, level * prior.recorded.noise, single=self.single
             )
-            for level in prior.levels
+            for level in prior.levels.tolist()
         ]
         return fresh
 
