@@ -105,6 +105,28 @@ def test_mistakes(meta, tmp_path, arguments, message):
     assert done.stdout == ""
 
 
+def test_experiments_are_listed_and_run(meta, tmp_path):
+    listed = headstart("experiment")
+    assert listed.returncode == 0, listed.stderr
+    assert next(line.split()[0] for line in listed.stdout.splitlines()) == "pmf_regret"
+    assert "pmf_embedding" in json.loads(headstart("experiment", "--json").stdout)
+    call = ["experiment", "pmf_error", "--meta", meta, "--out", tmp_path, "--tasks", 2, "--evaluations", 5]
+    done = headstart(*call)
+    assert done.returncode == 0, done.stderr
+    assert "pmf: 2 of 2 runs" in done.stderr
+    assert "pmf_paper: variance" in done.stdout
+    path = tmp_path / "pmf_error_first2_5evaluations.json"
+    assert f"written: {path}" in done.stdout
+    again = headstart(*call, "--json")
+    assert "pmf: known already" in again.stderr
+    content = json.loads(again.stdout)
+    assert content["file"] == str(path)
+    assert content["rows"][0]["5"].startswith(f"{json.loads(path.read_text())['methods']['pmf']['error_mean'][0]:.4f}")
+    wrong = headstart("experiment", "pmf_errors", "--meta", meta, "--out", tmp_path)
+    assert wrong.returncode == 2
+    assert "did you mean 'pmf_error'" in wrong.stderr
+
+
 def test_a_meta_dataset_that_is_not_there(tmp_path):
     done = headstart("replay", tmp_path / "nothing", "-m", "random")
     assert done.returncode != 0
