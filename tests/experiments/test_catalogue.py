@@ -1,7 +1,9 @@
 """Experiments by name, on a small meta-dataset."""
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,6 +78,16 @@ class TestComparison:
         assert set(found.results.methods) == {FACTORS, "random", few}
         assert found.results.methods["random"]["curves"] == before.results.methods["random"]["curves"]
         assert found.results.methods[few]["learned_from"]["tasks"] == 3
+
+    def test_also_when_the_other_experiment_was_run_later(self, meta, tmp_path, monkeypatch):
+        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison((Arm((FACTORS,), pmf.FEW),)))
+        run_experiment("pmf_few_tasks", meta, tmp_path, evaluations=9)
+        run_experiment("pmf_regret", meta, tmp_path, evaluations=9)
+        arms = (Arm((FACTORS, "random")), Arm((FACTORS,), pmf.FEW))
+        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison(arms, beside="pmf_regret"))
+        monkeypatch.setattr(RandomSearch, "suggest", None)
+        found, _ = run_experiment("pmf_few_tasks", meta, tmp_path, evaluations=9)
+        assert set(found.results.methods) == {FACTORS, "random", "linear_factors-few(rank=2)"}
 
 
 class Constant(Surrogate):
@@ -213,6 +225,16 @@ def test_an_algorithm_that_is_not_there(meta, tmp_path, monkeypatch):
     monkeypatch.setattr(pmf, "EMBEDDING", Embedding("pmf(latent=2, steps=1)", "943", "lda"))
     with pytest.raises(InvalidInput, match="'lda'"):
         run_experiment("pmf_embedding", meta, tmp_path)
+
+
+def test_the_example_of_the_docs():
+    text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    namespace = {}
+    exec(code, namespace)
+    assert isinstance(namespace["HALF"], Comparison)
+    for name in EXPERIMENTS:
+        assert f"| `{name}` " in text
 
 
 def test_mistakes(meta, tmp_path):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headstart.experiments.catalogue import Request, Table
 from headstart.experiments.results import Results, evaluations_shown, order_by_regret, shown
-from headstart.experiments.runner import replay
+from headstart.experiments.runner import replay, writing
 from headstart.experiments.variants import Variant
 
 
@@ -84,12 +84,16 @@ class Comparison:
         return Compared(results)
 
     def _borrow(self, request: Request) -> None:
-        """Begin the file with what the other experiment found; whether that fits is for the replay to decide."""
-        other = None if self.beside is None else request.file_of(self.beside)
-        if other is None or not other.exists() or request.out.exists():
+        """Take over what the other experiment found; whether that fits is for the replay to decide."""
+        path = None if self.beside is None else request.file_of(self.beside)
+        if path is None or not path.exists():
             return
-        results = Results.load(other)
+        other = Results.load(path)
         wanted = {name for arm in self.arms if arm.variant is None for name in arm.methods}
-        results.methods = {name: entry for name, entry in results.methods.items() if name in wanted}
-        results.summarise()
-        results.save(request.out)
+        with writing(request.out):
+            results = Results.load(request.out) if request.out.exists() else replace(other, methods={})
+            new = {n: e for n, e in other.methods.items() if n in wanted and n not in results.methods}
+            if new and results.same_runs(other):
+                results.methods.update(new)
+                results.summarise()
+                results.save(request.out)

@@ -30,6 +30,8 @@ _Z = 1.959963984540054
 _DIGITS = 6
 _CURVE_DIGITS = 4
 """Significant digits kept of each regret; means are made of what is kept."""
+RUNS = ("meta", "split", "evaluations", "seeds", "tasks")
+"""What all methods of one file share."""
 
 
 def half_width(values: Array) -> Array:
@@ -88,6 +90,10 @@ class Results:
     def complete(self, method: str) -> bool:
         """Whether a method ran on all tasks; one that needs raw tables may not."""
         return all(row is not None for row in self.methods[method]["curves"])
+
+    def same_runs(self, other: Results) -> bool:
+        """Whether methods of another replay can stand beside those of this one: the same tasks, evaluations, seeds."""
+        return all(getattr(self, part) == getattr(other, part) for part in RUNS)
 
     def ranked(self) -> list[str]:
         """Methods that are ranked against each other: one evaluation for each step, on all tasks."""

@@ -18,7 +18,7 @@ import numpy as np
 from headstart.errors import HeadstartError, InvalidInput, NeedsTable, check_positive
 from headstart.experiments.partition import Partition
 from headstart.experiments.replay import Method, TaskRun, run_task
-from headstart.experiments.results import Results
+from headstart.experiments.results import RUNS, Results
 from headstart.experiments.variants import Variant
 from headstart.experiments.work import Log, each
 from headstart.metadata.metadataset import MetaDataset
@@ -247,7 +247,7 @@ def _taken_up(log: Log) -> tuple[dict[Cell, dict[str, Any]], dict[str, Any]]:
 
 
 def _checked(found: Results, wanted: Results, path: Path) -> Results:
-    for part in ("meta", "split", "evaluations", "seeds", "tasks"):
+    for part in RUNS:
         if getattr(found, part) != getattr(wanted, part):
             raise InvalidInput(
                 f"{path} holds results for another {part}: {getattr(found, part)!r:.60}, not "
