@@ -34,6 +34,9 @@ _PARAMETERS = """
         {metric}.
     optimizer
         Name of an optimizer, or an object; ``headstart methods`` lists them.
+    knowledge
+        File of what the optimizer learned from other tables, written by ``headstart metatrain``. The search space must
+        be the one that it was learned on, or a part of it.
     space
         Name of a search space, or a `PipelineSpace`; ``headstart show-space`` lists them.
     include, exclude
@@ -124,6 +127,7 @@ class HeadstartClassifier(ClassifierMixin, HeadstartEstimator):  # type: ignore[
         patience: int | None = None,
         metric: str | Callable[..., float] | None = None,
         optimizer: str | Optimizer = "default",
+        knowledge: str | PathLike[str] | None = None,
         space: str | PipelineSpace | None = None,
         include: Iterable[str] = (),
         exclude: Iterable[str] = (),
@@ -149,6 +153,7 @@ class HeadstartClassifier(ClassifierMixin, HeadstartEstimator):  # type: ignore[
             patience=patience,
             metric=metric,
             optimizer=optimizer,
+            knowledge=knowledge,
             space=space,
             include=include,
             exclude=exclude,

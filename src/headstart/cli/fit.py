@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
     from headstart.fitting.run import Run
 
-_PROBLEM = ("target", "task", "metric", "optimizer", "space", "include", "exclude", "drop", "kind", "seed")
+_PROBLEM = ("target", "task", "metric", "optimizer", "knowledge", "space", "include", "exclude", "drop", "kind", "seed")
 """Settings that tell which problem it is; a fit goes on only with the same."""
 _DEFAULTS: dict[str, Any] = {"optimizer": "default", "seed": 0, "include": [], "exclude": [], "drop": [], "kind": []}
 _BUDGET = ("time", "evaluations")
@@ -184,6 +184,7 @@ def _search(
         evaluations=settings["evaluations"],
         metric=settings["metric"],
         optimizer=settings["optimizer"],
+        knowledge=settings["knowledge"],
         space=settings["space"],
         include=settings["include"],
         exclude=settings["exclude"],

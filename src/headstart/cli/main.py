@@ -24,6 +24,7 @@ from headstart.cli.options import (
     Include,
     Jobs,
     Kinds,
+    Knowledge,
     Memory,
     MetricName,
     Model,
@@ -83,6 +84,7 @@ def fit(
     memory: Memory = None,
     metric: MetricName = None,
     optimizer: OptimizerName = None,
+    knowledge: Knowledge = None,
     space: SpaceName = None,
     include: Include = None,
     exclude: Exclude = None,
@@ -120,6 +122,7 @@ def fit(
         "evaluations": evaluations,
         "metric": metric,
         "optimizer": optimizer,
+        "knowledge": None if knowledge is None else str(knowledge.resolve()),
         "space": space,
         "include": include or [],
         "exclude": exclude or [],
@@ -280,6 +283,48 @@ def replay(
 
 
 app.command(rich_help_panel=_COMPARE)(experiment.experiment)
+
+
+@app.command(rich_help_panel=_COMPARE)
+def metatrain(
+    meta: Annotated[str, typer.Argument(metavar="META", help="Name of a meta-dataset, or the directory of one.")],
+    surrogate: Annotated[
+        str,
+        typer.Option(
+            "--surrogate",
+            "-s",
+            metavar="NAME",
+            help="What learns: deeppipe, or with settings, 'deeppipe(steps=1000)'.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write what was learned.")],
+    split_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="JSON lists train, validation, test of task positions instead of those of the meta-dataset.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a training of the same settings that was stopped.")
+    ] = False,
+) -> None:
+    """Train a surrogate on recorded results, for 'fit --knowledge'.
+
+    It learns from the training tasks and stops by the validation tasks; test
+    tasks are left alone. A meta-dataset without splits is learned from whole.
+
+    \b
+    Example:
+      headstart metatrain tensor_oboe --surrogate deeppipe --out deeppipe.npz
+      headstart fit train.csv -t y --space tensor_oboe --optimizer deeppipe --knowledge deeppipe.npz
+    """
+    from headstart.cli.metatrain import run
+
+    run(meta, surrogate, out, split_file, data, resume)
 
 
 @app.command(rich_help_panel=_COMPARE)

@@ -120,6 +120,15 @@ OptimizerName = Annotated[
         show_default=False,
     ),
 ]
+Knowledge = Annotated[
+    Path | None,
+    typer.Option(
+        help="What the optimizer learned from other tables: a file that 'headstart metatrain' wrote.",
+        rich_help_panel="Search",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 SpaceName = Annotated[
     str | None,
     typer.Option(

@@ -51,6 +51,7 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         patience: int | None = None,
         metric: str | Callable[..., float] | None = None,
         optimizer: str | Optimizer = "default",
+        knowledge: str | PathLike[str] | None = None,
         space: str | PipelineSpace | None = None,
         include: Iterable[str] = (),
         exclude: Iterable[str] = (),
@@ -73,6 +74,7 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         self.patience = patience
         self.metric = metric
         self.optimizer = optimizer
+        self.knowledge = knowledge
         self.space = space
         self.include = include
         self.exclude = exclude

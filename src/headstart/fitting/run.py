@@ -31,6 +31,7 @@ from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.history import History
 from headstart.optimizers.base import Optimizer, evaluation_seed
+from headstart.optimizers.knowledge import informed
 from headstart.optimizers.portfolio import Default
 from headstart.store import Store
 from headstart.study import Study
@@ -48,7 +49,7 @@ RESTOCK_SHARE = 0.4
 REFIT_SHARE = 0.25
 """Of the time budget, for fitting the members on all rows where that is wanted."""
 _LEAST_SECONDS = 0.1
-_SAME = ("metric", "optimizer", "space", "include", "exclude", "splitter", "constraints", "seed")
+_SAME = ("metric", "optimizer", "knowledge", "space", "include", "exclude", "splitter", "constraints", "seed")
 """Settings that tell which problem it is."""
 
 
@@ -157,6 +158,8 @@ class Run:
 
     def _optimizer(self, earlier: Mapping[str, Any]) -> Optimizer | str:
         """The optimizer; the default one minds time where that is what is short, or as it did in the earlier run."""
+        if self.settings.knowledge is not None:
+            return informed(self.settings.optimizer, self.settings.knowledge)
         if self.settings.optimizer != "default":
             return self.settings.optimizer
         before = earlier.get("optimizer", {}).get("per_second")

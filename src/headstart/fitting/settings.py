@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import InvalidInput, check_positive, suggestion
@@ -33,6 +34,7 @@ class Settings:
     patience: int | None = None
     metric: str | Callable[..., float] | None = None
     optimizer: str | Optimizer = "default"
+    knowledge: str | PathLike[str] | None = None
     space: str | PipelineSpace | None = None
     include: Iterable[str] = ()
     exclude: Iterable[str] = ()
