@@ -1,0 +1,118 @@
+"""``headstart metatrain``: a surrogate that learned from recorded results, in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from headstart.cli.display import wants_picture
+from headstart.cli.messages import say
+from headstart.errors import InvalidInput
+from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.monitor import Check, Monitor, monitored
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data: Path | None, resume: bool) -> None:
+    """Meta-train and write the file; what is unfinished lies beside it until then."""
+    from headstart.experiments.replay import Method
+    from headstart.metadata.sources import load
+    from headstart.optimizers.knowledge import trainable
+
+    _check(out)
+    method = Method.parse(surrogate)
+    try:
+        model = trainable(method.name, **method.settings)
+    except TypeError as error:  # a setting that it does not have
+        raise InvalidInput(f"surrogate {surrogate!r} cannot be made: {error}") from error
+    learned_from = _tasks(load(meta_name, data), split_file)
+    key = hashlib.sha256(json.dumps([model.describe(), learned_from.key], sort_keys=True).encode()).hexdigest()
+    checks: list[Check] = []
+    state = out.with_name(f"{out.name}.part")
+    began = time.monotonic()
+    try:
+        with _progress(method.text) as show:
+
+            def told(check: Check) -> None:
+                checks.append(check)
+                show(check)
+
+            with monitored(Monitor(told, state, key, resume)) as monitor:
+                model.meta_fit(learned_from)
+    except KeyboardInterrupt:
+        if any(out.parent.glob(f"{state.name}.*")):
+            say("stopped; go on with --resume")
+        raise
+    model.save(out)
+    monitor.remove()
+    tasks = f"{len(learned_from)} tasks"
+    if learned_from.validation is not None:
+        tasks += f", {len(learned_from.validation)} to stop by"
+    typer.echo(f"{method.text}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
+    typer.echo(f"written: {out} ({out.stat().st_size / 1e3:.0f} kB)")
+
+
+def _check(out: Path) -> None:
+    if out.exists():
+        raise InvalidInput(f"{out} is there already; name another file with --out, or remove it")
+    if not out.absolute().parent.is_dir():
+        raise InvalidInput(f"the directory of {out} must be there; make it, or name another file with --out")
+
+
+def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
+    """What is learned from."""
+    if split_file is not None:
+        from headstart.experiments.partition import Partition
+
+        return Partition.read(split_file, meta).learning(meta)
+    if "train" not in meta.splits:
+        return meta
+    return meta.learning(
+        meta.splits["train"].tolist(), meta.splits.get("validation", meta.splits["train"][:0]).tolist()
+    )
+
+
+def _reached(checks: list[Check]) -> str:
+    found = [check for check in checks if math.isfinite(check.loss)]
+    if not found:
+        return ""
+    best = min(found, key=lambda check: check.loss)
+    return f"; validation loss {best.loss:.4f} after {best.step} of {checks[-1].step} steps"
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Callable[[Check], None]]:
+    """A function to be told each check: a bar on a terminal, else a line now and then."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not wants_picture(console):
+        last = -math.inf
+
+        def line(check: Check) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _SECONDS_BETWEEN_LINES or check.step == check.steps:
+                last = time.monotonic()
+                say(f"{name}: step {check.step} of {check.steps}, validation {check.loss:.4f}, best {check.best:.4f}")
+
+        yield line
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bars:
+        bar: Any = bars.add_task(f"{name}: reading", total=None)
+
+        def move(check: Check) -> None:
+            text = f"{name}: validation {check.loss:.4f}, best {check.best:.4f}"
+            bars.update(bar, description=text, completed=check.step, total=check.steps)
+
+        yield move

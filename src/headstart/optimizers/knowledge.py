@@ -1,0 +1,46 @@
+"""Optimizers that begin with what a surrogate learned from other tasks."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import InvalidInput
+from headstart.registry import create, names
+
+if TYPE_CHECKING:
+    from headstart.optimizers.bayes import Bayes
+    from headstart.surrogates.meta_trained import MetaTrained
+
+
+def trainable(name: str, **settings: Any) -> MetaTrained:
+    """A surrogate by its name whose training can be kept in a file; `InvalidInput` names those that there are."""
+    from headstart.surrogates.meta_trained import MetaTrained
+
+    if name in names("surrogate"):
+        surrogate = create("surrogate", name, **settings)
+        if isinstance(surrogate, MetaTrained):
+            return surrogate
+    known = [other for other in names("surrogate") if isinstance(create("surrogate", other), MetaTrained)]
+    raise InvalidInput(f"{name!r} is no surrogate whose training is kept in a file; these are: {', '.join(known)}")
+
+
+def informed(optimizer: object, path: str | os.PathLike[str]) -> Bayes:
+    """Bayesian optimisation with a trained surrogate, trusted from the first suggestion on.
+
+    Parameters
+    ----------
+    optimizer
+        Name of the surrogate, such as ``"deeppipe"``.
+    path
+        The file that its `save` wrote.
+    """
+    from headstart.optimizers.bayes import Bayes
+
+    if not isinstance(optimizer, str) or optimizer == "default":
+        given = "the default one" if optimizer == "default" else f"a {type(optimizer).__name__}"
+        raise InvalidInput(
+            f"knowledge belongs to an optimizer that is named, such as optimizer='deeppipe', got {given}; an object "
+            "brings its own: Bayes(DeepPipe.load(file), n_initial=0)"
+        )
+    return Bayes(type(trainable(optimizer)).load(path), n_initial=0)
