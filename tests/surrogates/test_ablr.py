@@ -103,7 +103,7 @@ def test_it_comes_back_from_a_file(tmp_path, make):
     np.testing.assert_array_equal(predictions[0].mean, predictions[1].mean)
     np.testing.assert_array_equal(predictions[0].std, predictions[1].std)
     other = FSBO if isinstance(surrogate, ABLR) else ABLR
-    with pytest.raises(ModelFileError, match=f"not a {other.__name__}"):
+    with pytest.raises(ModelFileError, match=f"must hold a {other.__name__}"):
         other.load(tmp_path / "model.npz")
 
 

@@ -300,7 +300,7 @@ def test_files_that_are_damaged_or_of_others_are_refused(tmp_path):
     with pytest.raises(ModelFileError):
         TrainedOnce.load(path)
     path.write_bytes(content)
-    with pytest.raises(ModelFileError, match="not a FSBO"):
+    with pytest.raises(ModelFileError, match="must hold a FSBO"):
         FSBO.load(path)
     with pytest.raises(ModelFileError, match="no file"):
         TrainedOnce.load(tmp_path / "nothing.npz")

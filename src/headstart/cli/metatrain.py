@@ -48,11 +48,11 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
 
             with monitored(Monitor(told, state, key, resume)) as monitor:
                 model.meta_fit(learned_from)
+        model.save(out)
     except KeyboardInterrupt:
         if any(out.parent.glob(f"{state.name}.*")):
             say("stopped; go on with --resume")
         raise
-    model.save(out)
     monitor.remove()
     tasks = f"{len(learned_from)} tasks"
     if learned_from.validation is not None:

@@ -126,12 +126,14 @@ class MetaTrained(Surrogate):
                 f"{os.fspath(path)!r} must have format {FORMAT}, got {about.get('format')!r}; it was written by "
                 f"Headstart {about.get('headstart', 'of an earlier version')}: train it again"
             )
+        held = about.get("surrogate", {}).get("name")
+        if held != cls.__name__:
+            raise ModelFileError(f"{os.fspath(path)!r} must hold a {cls.__name__}, it holds a {held}")
         try:
             settings = dict(about["surrogate"])
             settings.pop("revision", None)
-            name, key = settings.pop("name"), settings.pop("meta_key")
-            if name != cls.__name__:
-                raise ModelFileError(f"{os.fspath(path)!r} holds a {name}, not a {cls.__name__}")
+            del settings["name"]
+            key = settings.pop("meta_key")
             surrogate = cls(**settings)
             surrogate._space = PipelineSpace.from_dict(about["space"])
         except (KeyError, TypeError, ValueError) as error:

@@ -1,0 +1,200 @@
+"""``headstart metatrain``, and ``headstart fit`` with what it wrote."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headstart import HeadstartClassifier
+from headstart.cli.main import main
+from headstart.errors import InvalidInput, SpaceError
+from headstart.metadata import MetaDataset
+from headstart.metadata.files import save_meta
+from headstart.optimizers.knowledge import informed, trainable
+from headstart.space import Encoded, catalog
+from headstart.surrogates.deeppipe import DeepPipe
+
+pytest.importorskip("torch")
+SMALL = "deeppipe(factor=1, outputs=4, n_tasks=3, n_pipelines=20, steps={})"
+
+
+def made_meta(seed=0):
+    """Related tasks over pipelines of a space that can be searched live, most of it cut away to be fast."""
+    space = catalog.load("tensor_oboe")
+    rng = np.random.default_rng(seed)
+    drawn = space.sample(rng, 60).unique()
+    pipelines = Encoded(space, drawn.values, drawn.active, drawn.choice, ids=np.arange(len(drawn)))
+    features = pipelines.features()
+    losses = 0.3 + 0.02 * (features @ rng.standard_normal((features.shape[1], 6))).T
+    losses[rng.random(losses.shape) < 0.2] = np.nan
+    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5]}
+    return MetaDataset(pipelines, losses, [f"t{i}" for i in range(6)], splits=splits, name="made")
+
+
+@pytest.fixture(scope="module")
+def meta(tmp_path_factory):
+    path = tmp_path_factory.mktemp("meta") / "made"
+    save_meta(made_meta(), path)
+    return path
+
+
+class Ran:
+    def __init__(self, code, captured):
+        self.code, self.out, self.err = code, captured.out, captured.err
+
+
+@pytest.fixture
+def headstart(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(*args):
+        with pytest.raises(SystemExit) as ended:
+            main([str(arg) for arg in args])
+        return Ran(ended.value.code, capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def knowledge(meta, headstart):
+    assert headstart("metatrain", meta, "--surrogate", SMALL.format(20), "--out", "known.npz").code == 0
+    return "known.npz"
+
+
+def table(rows=60):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=rows), "b": rng.normal(size=rows)})
+    frame["label"] = np.where(frame["a"] + 0.3 * rng.normal(size=rows) > 0, "yes", "no")
+    return frame
+
+
+def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp_path):
+    done = headstart("metatrain", meta, "-s", SMALL.format(30), "-o", "known.npz")
+    assert done.code == 0, done.err
+    assert "learned from 4 tasks, 1 to stop by" in done.out
+    assert "validation loss" in done.out
+    assert "written: known.npz" in done.out
+    assert "step 30 of 30" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["known.npz"]
+    whole = made_meta()
+    learned = DeepPipe.load("known.npz")
+    assert learned.meta_key == whole.learning([0, 1, 2, 3], [4]).key
+    (tmp_path / "split.json").write_text(json.dumps({"train": [0, 5], "test": [1]}))
+    done = headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "b.npz", "--split-file", "split.json")
+    assert "learned from 2 tasks in" in done.out
+    assert DeepPipe.load("b.npz").meta_key == whole.learning([0, 5]).key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-s", "gp", "-o", "new.npz"], "these are: ablr, deeppipe"),
+        (["-s", "nothing", "-o", "new.npz"], "these are: ablr, deeppipe"),
+        (["-s", "deeppipe(size=3)", "-o", "new.npz"], "unexpected keyword argument 'size'"),
+        (["-s", "deeppipe(mean=two)", "-o", "new.npz"], "mean has no 'two'"),
+        (["-s", "deeppipe", "-o", "there.npz"], "there.npz is there already"),
+        (["-s", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must be there"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_trained(meta, headstart, tmp_path, arguments, message):
+    (tmp_path / "there.npz").write_bytes(b"")
+    done = headstart("metatrain", meta, *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
+    settings = SMALL.format(100_000).replace(")", ", patience=1000)")
+    arguments = ["metatrain", str(meta), "-s", settings, "-o", "killed.npz"]
+    process = subprocess.Popen([sys.executable, "-m", "headstart", *arguments], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not (tmp_path / "killed.npz.part.0").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    other = headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "killed.npz", "--resume")
+    assert other.code == 2
+    assert "other settings" in other.err
+    assert headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "killed.npz").code == 0
+    assert not (tmp_path / "killed.npz.part.0").exists()
+
+
+def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monkeypatch):
+    arguments = ["metatrain", meta, "-s", SMALL.format(20)]
+    assert headstart(*arguments, "-o", "whole.npz").code == 0
+
+    def interrupted(_, path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeepPipe, "save", interrupted)
+        stopped = headstart(*arguments, "-o", "again.npz")
+    assert stopped.code == 130
+    assert "go on with --resume" in stopped.err
+    assert headstart(*arguments, "-o", "again.npz", "--resume").code == 0
+    one, other = (DeepPipe.load(name).learned for name in ("whole.npz", "again.npz"))
+    for name in one.keys() - {"training"}:  # which has seconds in it
+        np.testing.assert_array_equal(other[name], one[name])
+
+
+def test_fit_begins_with_what_was_learned(headstart, knowledge):
+    table().to_csv("train.csv", index=False)
+    frugal = ["--space", "tensor_oboe", "--evaluations", 3, "--jobs", 1, "--refit", "single", "--no-ensemble"]
+    done = headstart(
+        "fit", "train.csv", "-t", "label", *frugal, "--optimizer", "deeppipe", "--knowledge", knowledge, "--json"
+    )
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert report["settings"]["knowledge"].endswith("known.npz")
+    assert report["pipelines"] == 3
+    again = headstart("fit", "train.csv", "--out", "train.headstart", "--resume", "--evaluations", 4)
+    assert again.code == 0, again.err
+    other = headstart("fit", "train.csv", "--out", "train.headstart", "--resume", "--knowledge", "other.npz")
+    assert other.code == 2
+    assert "same knowledge" in other.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--space", "tensor_oboe"], "knowledge belongs to an optimizer that is named"),
+        (["--space", "tensor_oboe", "--optimizer", "gp"], "no surrogate whose training is kept"),
+        (["--space", "tensor_oboe", "--optimizer", "fsbo"], "must hold a FSBO"),
+        (["--optimizer", "deeppipe"], "search the space that it was trained on, 'tensor_oboe'"),
+    ],
+)
+def test_knowledge_that_does_not_fit_is_refused_with_what_to_do(headstart, knowledge, arguments, message):
+    table().to_csv("train.csv", index=False)
+    done = headstart("fit", "train.csv", "-t", "label", "--knowledge", knowledge, "--evaluations", 2, *arguments)
+    assert done.code in (1, 2), done.err
+    assert message in done.err
+
+
+def test_python_takes_it_too(headstart, knowledge):
+    frame = table()
+    model = HeadstartClassifier(
+        evaluations=2, optimizer="deeppipe", knowledge=knowledge, space="tensor_oboe", sandbox=False, ensemble=False
+    )
+    model.fit(frame[["a", "b"]], frame["label"])
+    assert len(model.history_) == 2
+    # Trusted from the first suggestion on.
+    assert {trial.proposal.origin["by"] for trial in model.history_} == {"bayes"}
+    with pytest.raises(SpaceError, match="tensor_oboe"):
+        HeadstartClassifier(evaluations=2, optimizer="deeppipe", knowledge=knowledge, sandbox=False).fit(
+            frame[["a", "b"]], frame["label"]
+        )
+
+
+def test_an_optimizer_that_is_an_object_brings_its_own(knowledge):
+    with pytest.raises(InvalidInput, match=r"Bayes\(DeepPipe\.load"):
+        informed(object(), knowledge)
+    assert trainable("deeppipe_paper").learning_rate == 1e-4
+    assert informed("deeppipe_paper", knowledge).n_initial == 0
