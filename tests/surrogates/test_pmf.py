@@ -43,6 +43,12 @@ class TestPaper(TestContract):
         return PMF.paper(**QUICK)
 
 
+class TestUnseen(SurrogateContract):
+    def make(self):
+        pytest.importorskip("torch")
+        return PMF(**QUICK, unseen=True)
+
+
 class TestSearch(OptimizerContract):
     live = False
     seeded = False

@@ -33,7 +33,8 @@ class Bayes(Optimizer):
     surrogate, acquisition
         A name in the registry, or an object.
     n_initial
-        Random pipelines before the surrogate is trusted; initial pipelines of the task count.
+        Random pipelines before the surrogate is trusted; initial pipelines of the task count. One that has learned from
+        other tasks is trusted at once.
     n_samples
         Random candidates for each suggestion on a whole space.
     n_starts
@@ -78,7 +79,8 @@ class Bayes(Optimizer):
         self._acquisition: Acquisition = create("acquisition", self.acquisition)
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
-        if len(self.history) + len(self.history.pending) < self.n_initial or rng.random() < self.random_share:
+        begun = len(self.history) + len(self.history.pending) >= self.n_initial or self._model.meta_key is not None
+        if not begun or rng.random() < self.random_share:
             return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
         history = self.history if self._model.sees_all_fidelities else self.history.full()
         self._model.fit(history)

@@ -61,8 +61,9 @@ class LogEI:
 class LogEIPerSecond(LogEI):
     """Logarithm of the expected improvement for each second that an evaluation is expected to take.
 
-    The logarithm of the seconds is learned from the trials by a forest, failed ones included. What is suggested then
-    depends on how fast the machine was, so runs are not the same each time.
+    A surrogate that knows from other tasks how long pipelines take is asked. Otherwise the logarithm of the seconds is
+    learned from the trials by a forest, failed ones included; what is suggested then depends on how fast the machine
+    was, so runs are not the same each time.
 
     Parameters
     ----------
@@ -82,6 +83,9 @@ class LogEIPerSecond(LogEI):
 
     def __call__(self, surrogate: Surrogate, history: History, encoded: Encoded) -> Array:
         gain = super().__call__(surrogate, history, encoded)
+        told = surrogate.log_seconds(encoded)
+        if told is not None:
+            return np.asarray(gain - self.power * told)
         if not len(history):
             return gain
         mean, _ = self._cost(history).posterior(encoded.features(_INACTIVE))

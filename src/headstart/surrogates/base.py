@@ -90,6 +90,10 @@ class Surrogate(ABC):
     def predict(self, encoded: Encoded) -> Prediction:
         """Predicted targets of these pipelines; called after `fit`, also after one without any trial."""
 
+    def log_seconds(self, encoded: Encoded) -> Array | None:  # noqa: ARG002
+        """Logarithms (n,) of how long these pipelines take, up to a constant; ``None`` unless other tasks have told."""
+        return None
+
     def describe(self) -> dict[str, Any]:
         """Name and settings, for the record: JSON."""
         return describe_part(self)

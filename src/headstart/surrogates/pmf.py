@@ -35,6 +35,7 @@ steps              gradient steps of 1e-7      Adam, until the validation tasks 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -42,11 +43,16 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, check_positive
 from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.networks import Parameters
 from headstart.numerics.latent_kernel import LatentKernel, Stationary, check_stationary
-from headstart.surrogates.latent_prior import LatentPrior, Located
+from headstart.optimizers.nearest import meta_features_name
+from headstart.space.encoded import Encoded
+from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
 from headstart.surrogates.latent_training import Held, Schedule, train
 from headstart.surrogates.linear_factors import Standardised, factorise
 from headstart.surrogates.recorded_gp import RecordedGP
+from headstart.surrogates.side_information import PipelineMap, TaskRegression, linear_weights
+from headstart.task import Task
 
 if TYPE_CHECKING:
     from headstart.optimizers.bayes import Bayes
@@ -57,7 +63,7 @@ Array = NDArray[np.float64]
 class PMF(RecordedGP):
     """Latent points for pipelines, learned from other tasks; a Gaussian process over them on the new one.
 
-    Knows recorded pipelines only.
+    Knows recorded pipelines only, unless ``unseen`` is asked for.
 
     Parameters
     ----------
@@ -79,6 +85,12 @@ class PMF(RecordedGP):
         How many levels of noise a task can have; 1 for the same on all tasks.
     training
         What it changes: ``"kernel"`` the parameters of the kernels, ``"all"`` latent points, means and noise too.
+    metafeatures
+        Name of meta-features of tasks, from which the new task's weights in the linear part are expected; see
+        `headstart.surrogates.side_information`. Tasks without any are expected to be like the others.
+    unseen
+        Whether a map from encodings to latent points is learned too, so that pipelines that were never recorded, such
+        as those of a live table, can be ranked. Learning it needs torch. This is ours, not the paper's.
     steps, tasks, pipelines, learning_rate, check_every, patience
         Of the training, see `headstart.surrogates.latent_training.Schedule`.
     seed
@@ -96,6 +108,8 @@ class PMF(RecordedGP):
         noise: Literal["pipeline", "shared"] = "pipeline",
         levels: int = 5,
         training: Literal["kernel", "all"] = "kernel",
+        metafeatures: str | None = None,
+        unseen: bool = False,
         steps: int = 2000,
         tasks: int = 32,
         pipelines: int = 192,
@@ -113,6 +127,8 @@ class PMF(RecordedGP):
         for name, (value, allowed) in choices.items():
             if value not in allowed:
                 raise InvalidInput(f"{name} must be one of {allowed}, got {value!r}")
+        if metafeatures is not None and not linear:
+            raise InvalidInput("metafeatures tell of the linear part: they need linear=True")
         check_positive("latent", latent, whole=True)
         check_positive("levels", levels, whole=True)
         self.latent = latent
@@ -124,6 +140,8 @@ class PMF(RecordedGP):
         self.noise = noise
         self.levels = levels
         self.training = training
+        self.metafeatures = metafeatures
+        self.unseen = unseen
         self.steps = steps
         self.tasks = tasks
         self.pipelines = pipelines
@@ -167,6 +185,48 @@ class PMF(RecordedGP):
         )
         self.checks_ = trained.checks
         return trained.prior
+
+    def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
+        parameters = super().learn(meta, rng)
+        features = meta.pipelines.features()
+        prior = LatentPrior.from_arrays({k: v for k, v in parameters.items() if k.startswith("prior.")}, features)
+        if self.metafeatures is not None:
+            vectors = meta.metafeatures[meta_features_name(meta, self.metafeatures)]
+            described = meta.select(np.flatnonzero(np.isfinite(vectors).any(axis=1)))
+            given = Standardised.of(described)
+            weights = linear_weights(prior, given.residuals + given.means, given.known, rng)
+            learned = TaskRegression.learn(np.asarray(described.metafeatures[self.metafeatures]), weights)
+            parameters |= learned.arrays()
+        if self.unseen:
+            seconds = parameters.get("recorded.log_seconds", np.full(len(features), np.nan))
+            parameters |= PipelineMap.learn(prior, features, seconds, rng).parameters
+        return parameters
+
+    def adapted(self, task: Task) -> tuple[LatentPrior, PoolRows]:
+        vector = None if self.metafeatures is None else task.metafeatures.get(self.metafeatures)
+        if vector is None or not np.isfinite(vector).any():
+            return super().adapted(task)
+        regression = TaskRegression.from_arrays(self.learned)
+        prior, explained = self.prior, regression.explained
+        at, kernel = prior.recorded, prior.kernel
+        expected = np.where(explained > 0, regression(np.asarray(vector, dtype=np.float64)), 0.0)
+        means = at.means + (at.points * np.sqrt(kernel.linear)) @ expected
+        kernel = replace(kernel, linear=kernel.linear * (1.0 - explained))
+        prior = replace(prior, recorded=replace(at, means=means), kernel=kernel)
+        return prior, PoolRows(prior, np.float32 if self.single else np.float64)
+
+    def locate_new(self, encoded: Encoded) -> Located:
+        if not self.unseen:
+            return super().locate_new(encoded)
+        return PipelineMap(self.learned)(self.points(encoded))[0]
+
+    def log_seconds(self, encoded: Encoded) -> Array | None:
+        if not self.unseen or "recorded.log_seconds" not in self.learned:
+            return super().log_seconds(encoded)
+        places = self.places(encoded)
+        told = PipelineMap(self.learned)(self.points(encoded))[1]
+        assert told is not None
+        return np.where(places >= 0, self.learned["recorded.log_seconds"][places], told)
 
     def _fixed(self) -> set[str]:
         """What training leaves as it is."""

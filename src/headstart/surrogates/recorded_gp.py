@@ -48,6 +48,7 @@ _NEGLIGIBLE = 2e-3
 _KNOWN = 1e-3
 """Uncertainty of what was tried, relative to what it would be otherwise: never none."""
 _LEAST_VARIANCE = 1e-12
+_LEAST_SECONDS = 1e-3
 _PIPELINE_ARRAYS = ("values", "active", "choice", "order", "ids")
 
 
@@ -81,9 +82,10 @@ class RecordedGP(MetaTrained):
         recorded = {name: np.asarray(getattr(pipelines, name)) for name in _PIPELINE_ARRAYS if name != "order"}
         if pipelines.order is not None:
             recorded["order"] = np.asarray(pipelines.order)
-        self.__dict__.pop("prior", None)
-        self.__dict__.pop("_known", None)
-        self.__dict__.pop("_rows", None)
+        if meta.seconds is not None:
+            recorded["log_seconds"] = relative_log_seconds(np.asarray(meta.seconds, dtype=np.float64))
+        for made in ("prior", "_known", "_rows"):  # of what was learned before
+            self.__dict__.pop(made, None)
         return {**self.learn_prior(meta).arrays(), **{f"recorded.{name}": array for name, array in recorded.items()}}
 
     @cached_property
@@ -102,11 +104,14 @@ class RecordedGP(MetaTrained):
     def _rows(self) -> PoolRows:
         return PoolRows(self.prior, np.float32 if self.single else np.float64)
 
+    def adapted(self, task: Task) -> tuple[LatentPrior, PoolRows]:  # noqa: ARG002
+        """The prior for one task: the same for all, unless a subclass knows better."""
+        return self.prior, self._rows
+
     def start(self, task: Task) -> Self:
-        prior = self.prior
-        rows = self._rows
+        prior, rows = self.adapted(task)
         fresh = super().start(task)
-        fresh._pool = None
+        fresh.prior, fresh._pool = prior, None
         shared, own = prior.variances(prior.recorded)
         fresh._posteriors = [
             PoolPosterior(
@@ -127,6 +132,11 @@ class RecordedGP(MetaTrained):
         if encoded is self.task.candidates.pool:
             self._pool = (encoded, places)
         return places
+
+    def log_seconds(self, encoded: Encoded) -> Array | None:
+        known = self.learned.get("recorded.log_seconds")
+        places = self.places(encoded)
+        return None if known is None or (places < 0).any() else np.asarray(known[places])
 
     def locate_new(self, encoded: Encoded) -> Located:
         """Where pipelines are that were never recorded; refused unless a subclass can tell."""
@@ -225,3 +235,16 @@ class RecordedGP(MetaTrained):
             return np.zeros((3, len(located))), shared + level * own
         rows = solve_triangular(self._lower[number], between, lower=True, check_finite=False)
         return self._whitened[number].T @ rows, shared + level * own - (rows**2).sum(axis=0)
+
+
+def relative_log_seconds(seconds: Array) -> Array:
+    """How long pipelines take compared with others, (P,), from seconds (T, P) with NaN where none is known.
+
+    Logarithms, averaged over tasks after each task's mean is taken off; 0 for a pipeline never timed.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(np.maximum(seconds, _LEAST_SECONDS))
+    there = np.isfinite(logs)
+    of_tasks = np.where(there, logs, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    over = np.where(there, logs - of_tasks[:, None], 0.0)
+    return np.asarray(over.sum(axis=0) / np.maximum(there.sum(axis=0), 1))
