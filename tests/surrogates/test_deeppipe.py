@@ -58,7 +58,8 @@ class TestDeepPipeWithAllTuned(SurrogateContract):
 
 class TestDeepPipeWithoutOtherTasks(SurrogateContract):
     def make(self):
-        return DeepPipe(**SMALL, mean="zero", noise="shared", transfer=False, fine_tune="all", fine_tune_steps=30)
+        settings = {"mean": "zero", "noise": "shared", "transfer": False, "fine_tune": "all", "fine_tune_rate": 0.02}
+        return DeepPipe(**SMALL, **settings, fine_tune_steps=4, warm=True)
 
 
 def learned(**settings):

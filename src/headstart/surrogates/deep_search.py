@@ -54,6 +54,7 @@ class DeepSearch(MetaTrained):
     fine_tune_steps: int
     fine_tune_rate: float
     looseness: float | None
+    warm: bool
     own_noise: bool
     failures: Failures
     transfer: bool
@@ -72,10 +73,12 @@ class DeepSearch(MetaTrained):
         fresh = super().start(task)
         fresh._net = fresh.network
         fresh._process = None
+        fresh._chain = None
         return fresh
 
     _net: PipelineNetwork
     _process: PoolProcess | None
+    _chain: tuple[Encoded, Array, Parameters] | None
     _tuned: Parameters
     _observed: Observed
     _failed: tuple[Places, float] | None
@@ -156,25 +159,48 @@ class DeepSearch(MetaTrained):
 
     def _adapted(self, seen: Encoded, targets: Array) -> Parameters:
         """Parameters for this task; the very ones that were learned if there is nothing to adapt."""
-        learned = self._parameters
         if self.fine_tune == "none" or len(targets) < 2 or Standardisation.of(targets).constant:
-            return learned
+            return self._parameters
+        return self._adapted_in_turn(seen, targets) if self.warm else self._tune(self._parameters, seen, targets)
+
+    def _adapted_in_turn(self, seen: Encoded, targets: Array) -> Parameters:
+        """Tuned on the first two observations, from there on the first three, and so on to all.
+
+        It follows from the observations alone, but what was reached with the first of them is kept for the next fit.
+        """
+        parameters, reached = self._parameters, 0
+        if self._chain is not None:
+            before, values, kept = self._chain
+            n = len(values)
+            same = n <= len(targets) and np.array_equal(values, targets[:n])
+            if same and np.array_equal(before.ids, seen.ids[:n]):
+                parameters, reached = kept, n
+        for n in links(len(targets)):
+            if n > reached:
+                part = seen.take(np.arange(n))
+                if not Standardisation.of(targets[:n]).constant:
+                    parameters = self._tune(parameters, part, targets[:n])
+                self._chain = part, targets[:n], parameters
+        return parameters
+
+    def _tune(self, start: Parameters, seen: Encoded, targets: Array) -> Parameters:
+        """Parameters after `fine_tune_steps` from `start` on; `start` itself if there is nothing to tune."""
         rows = spread_over_ranks(targets, _MOST_TO_TUNE)
         features, values = self.points(seen)[rows], targets[rows]
         masks: Mapping[str, Mask] = {}
         moving = np.arange(len(features))
         if self.fine_tune == "all":
-            masks = {name: np.ones(value.shape, dtype=bool) for name, value in learned.items() if self._net.owns(name)}
+            masks = {name: np.ones(value.shape, dtype=bool) for name, value in start.items() if self._net.owns(name)}
         elif self.fine_tune == "encoder":
             moving = self._rows_of_new(features)
             if not len(moving):
-                return learned
+                return start
             masks = self._masks_of_new()
-        located = Located.of(self._net, learned, features)
-        likeliest = Observed(located, values, float(learned[SCALE]), self._levels(values)).mixture.likeliest
+        located = Located.of(self._net, start, features)
+        likeliest = Observed(located, values, float(start[SCALE]), self._levels(values)).mixture.likeliest
         return tuned(
             self._net,
-            learned,
+            start,
             features,
             values / likeliest.scale - likeliest.offset,
             kernel=self.fine_tune in ("kernel", "all"),
@@ -203,3 +229,15 @@ class DeepSearch(MetaTrained):
             mean = np.where(np.isin(encoded.ids, ids), np.maximum(mean, worst), mean)
         scale = max(part.scale for part in self._observed.mixture.parts)
         return Prediction(mean, np.maximum(std, _LEAST_STD * scale))
+
+
+def links(n: int) -> list[int]:
+    """Numbers of observations up to `n` at which parameters are tuned in turn: each one at first, then ever fewer."""
+    found, k = [], 2
+    while k <= n:
+        found.append(k)
+        k += max(1, k // _LINKS)
+    return found
+
+
+_LINKS = 20

@@ -82,6 +82,9 @@ class DeepPipe(DeepSearch):
     fine_tune_steps, fine_tune_rate, looseness
         Steps and rate of Adam, and how far logarithms of kernel parameters may go from what was meta-learned, as a
         standard deviation; ``None`` for as far as they like.
+    warm
+        Whether tuning goes on from what was reached with fewer observations, instead of beginning anew for each
+        suggestion. It needs fewer steps then.
     own_noise
         Whether what belongs to a pipeline alone (the noise) is a part of what its loss may be, or only hides it.
     failures
@@ -116,6 +119,7 @@ class DeepPipe(DeepSearch):
         fine_tune_steps: int = 100,
         fine_tune_rate: float = 0.01,
         looseness: float | None = 0.5,
+        warm: bool = False,
         own_noise: bool = True,
         failures: Failures = "worst",
         transfer: bool = True,
@@ -158,6 +162,7 @@ class DeepPipe(DeepSearch):
         self.fine_tune_steps = fine_tune_steps
         self.fine_tune_rate = fine_tune_rate
         self.looseness = looseness
+        self.warm = warm
         self.own_noise = own_noise
         self.failures: Failures = failures
         self.transfer = transfer
