@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,14 +41,14 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
             raise ModelFileError(f"{name!r} must be an array of numbers that is not called {_ABOUT!r} to be saved")
     content = {**about, _HASH: _digest(arrays, about)}
     text = np.frombuffer(json.dumps(content, allow_nan=False).encode(), dtype=np.uint8)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")  # mkstemp's could be read by its owner alone
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             entries: dict[str, Any] = {_ABOUT: text, **arrays}
             np.savez_compressed(file, **entries)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
