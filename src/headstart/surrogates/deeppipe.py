@@ -120,7 +120,7 @@ class DeepPipe(DeepSearch):
         fine_tune_rate: float = 0.01,
         looseness: float | None = 0.5,
         warm: bool = False,
-        own_noise: bool = True,
+        own_noise: bool = False,
         failures: Failures = "worst",
         transfer: bool = True,
         seed: int = 0,
@@ -187,7 +187,6 @@ class DeepPipe(DeepSearch):
             "fine_tune_steps": 100,
             "fine_tune_rate": 1e-4,
             "looseness": None,
-            "own_noise": False,
         }
         return cls(**{**recipe, **changed})
 
