@@ -38,6 +38,11 @@ class TestContract(SurrogateContract):
             self.model(task).fit(self.history(task)).predict(self.candidates(task))
 
 
+class TestLevels(TestContract):
+    def make(self):
+        return PMF(**QUICK, levels=3)
+
+
 class TestPaper(TestContract):
     def make(self):
         return PMF.paper(**QUICK)
@@ -46,7 +51,7 @@ class TestPaper(TestContract):
 class TestUnseen(SurrogateContract):
     def make(self):
         pytest.importorskip("torch")
-        return PMF(**QUICK, unseen=True)
+        return PMF(**QUICK, unseen=True, map_steps=5)
 
 
 class TestSearch(OptimizerContract):
@@ -273,7 +278,7 @@ class TestPosterior:
 
     def test_without_observations_it_is_the_prior(self):
         meta = small_meta(missing=0.0)
-        model = PMF(**QUICK).meta_fit(meta.select([1, 2, 3, 4, 5]))
+        model = PMF(**QUICK, metafeatures=None).meta_fit(meta.select([1, 2, 3, 4, 5]))
         prior = model.prior
         task, history = told(meta, 0, [])
         found = model.start(task).fit(history).predict(task.candidates.pool)

@@ -48,7 +48,7 @@ class TestTasks:
         rng = np.random.default_rng(0)
         features, weights = rng.standard_normal((25, 2)), rng.standard_normal((25, 2))
         weights[:, 0] += 3 * np.sin(features[:, 0])
-        found = TaskRegression.learn(features, weights)
+        found = TaskRegression.learn("described", features, weights)
         best = np.inf
         for length in (0.5, 1.0, 2.0, 4.0, 8.0):
             for ridge in (0.1, 0.3, 1.0, 3.0, 10.0):
@@ -91,14 +91,15 @@ class TestTasks:
     def test_a_task_without_any_is_expected_to_be_like_the_others(self):
         meta = described_meta(30)
         pool = Task(pool_task(meta, 0).candidates)
-        with_them, without = (PMF(**QUICK, metafeatures=name).meta_fit(meta) for name in ("described", None))
+        with_them, without = (PMF(**QUICK, metafeatures=name).meta_fit(meta) for name in ("any", None))
         history = history_of(meta, 0, pool, [1, 2, 3])
         one, two = (m.start(pool).fit(history).predict(pool.candidates.pool) for m in (with_them, without))
         np.testing.assert_array_equal(one.mean, two.mean)
 
     def test_they_are_kept_in_a_file(self, tmp_path):
         meta = described_meta(30)
-        model = PMF(**QUICK, metafeatures="described").meta_fit(meta)
+        model = PMF(**QUICK).meta_fit(meta)
+        assert "tasks.dual" in model.learned
         model.save(tmp_path / "m.npz")
         pool = pool_task(meta, 0)
         task = Task(pool.candidates, metafeatures={"described": meta.metafeatures["described"][0]})
@@ -111,10 +112,10 @@ class TestTasks:
     def test_what_must_hold(self):
         with pytest.raises(InvalidInput, match="linear=True"):
             PMF.paper(metafeatures="described")
-        with pytest.raises(InvalidInput, match="three tasks"):
-            TaskRegression.learn(np.zeros((2, 3)), np.zeros((2, 1)))
+        with pytest.raises(InvalidInput, match="3 tasks"):
+            TaskRegression.learn("described", np.zeros((2, 3)), np.zeros((2, 1)))
         with pytest.raises(InvalidInput, match="the 3 meta-features"):
-            TaskRegression.learn(np.eye(3), np.ones((3, 1)))(np.zeros(4))
+            TaskRegression.learn("described", np.eye(3), np.ones((3, 1)))(np.zeros(4))
 
 
 class TestPipelines:
@@ -132,7 +133,7 @@ class TestPipelines:
     def test_unseen_pipelines_are_ranked(self, meta):
         pytest.importorskip("torch")
         known = MetaDataset(meta.pipelines.take(range(400)), np.asarray(meta.losses)[1:, :400], meta.tasks[1:])
-        model = PMF(**QUICK, unseen=True).meta_fit(known)
+        model = PMF(**QUICK, unseen=True, map_steps=1000).meta_fit(known)
         task = pool_task(meta, 0)
         history = history_of(meta, 0, task, [*range(10), *range(400, 410)])
         found = model.start(task).fit(history).predict(task.candidates.pool)
@@ -142,7 +143,7 @@ class TestPipelines:
 
     def test_its_own_errors_make_it_less_sure(self, meta):
         pytest.importorskip("torch")
-        model = PMF(**QUICK, unseen=True).meta_fit(meta)
+        model = PMF(**QUICK, unseen=True, map_steps=1000).meta_fit(meta)
         located, seconds = PipelineMap(model.learned)(meta.pipelines.features())
         assert seconds is None
         assert (located.noise > float(model.learned["map.wrong"])).all()

@@ -91,7 +91,7 @@ def gp_log_likelihood(
 def crossed_log_likelihood(covariance: Any, residuals: Any, mask: Any = None) -> Any:
     """Log marginal likelihoods (B,) of tasks that share their points and so their covariance, or have their own.
 
-    Where tasks share it and nothing is missing, one factorisation serves all tasks.
+    Where tasks share it, one factorisation serves all of which nothing is missing.
 
     Parameters
     ----------
@@ -108,6 +108,12 @@ def crossed_log_likelihood(covariance: Any, residuals: Any, mask: Any = None) ->
         if covariance.dim() == 2:
             return _shared_evidence().apply(covariance, residuals)
         return _evidence().apply(covariance, residuals, torch.ones_like(residuals), none)
+    whole = mask.all(dim=1)
+    if covariance.dim() == 2 and bool(whole.any()) and not bool(whole.all()):
+        value = residuals.new_zeros(len(residuals))
+        value[whole] = crossed_log_likelihood(covariance, residuals[whole])
+        value[~whole] = crossed_log_likelihood(covariance, residuals[~whole], mask[~whole])
+        return value
     both = mask[:, :, None] & mask[:, None, :]
     spread = torch.where(both, covariance, torch.eye(covariance.shape[-1], dtype=covariance.dtype))
     residuals = torch.where(mask, residuals, torch.zeros_like(residuals))

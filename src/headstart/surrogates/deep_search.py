@@ -26,6 +26,7 @@ from headstart.surrogates.base import Prediction
 from headstart.surrogates.deep_posterior import Observed, PoolObserved, PoolProcess
 from headstart.surrogates.deep_tuning import Located, tuned
 from headstart.surrogates.meta_trained import MetaTrained
+from headstart.surrogates.targets import reshaped
 from headstart.task import Task
 
 Array = NDArray[np.float64]
@@ -50,6 +51,7 @@ class DeepSearch(MetaTrained):
 
     mean: MeanHead
     targets: Targets
+    clipped: bool
     fine_tune: FineTune
     fine_tune_steps: int
     fine_tune_rate: float
@@ -84,7 +86,7 @@ class DeepSearch(MetaTrained):
     _failed: tuple[Places, float] | None
 
     def fit(self, history: History) -> Self:
-        encoded, targets = history.encoded, history.targets()
+        encoded, targets = history.encoded, reshaped(history.targets(), "clipped" if self.clipped else "as_is")
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
         self._failed = (encoded.ids[~ok], float(targets.max(initial=0.0))) if self.failures == "ignored" else None
         if self.failures == "ignored":

@@ -71,6 +71,9 @@ class DeepPipe(DeepSearch):
         ``"shared"`` by all pipelines, or ``"network"``, a head that tells it by pipeline.
     targets
         ``"inferred"``, ``"standardised"`` or ``"raw"``; see the module's text.
+    clipped
+        Whether losses far above the median are clipped, in meta-training and on the new task; see `TaskBatches` and
+        `headstart.surrogates.targets`.
     steps, learning_rate, final_rate, patience, weight_decay
         Of meta-training: most steps, Adam's rate and the share to which it falls, checks (every 100 steps) without
         improvement on the validation tasks before it ends, decay of weights.
@@ -107,6 +110,7 @@ class DeepPipe(DeepSearch):
         mean: MeanHead = "network",
         noise: NoiseHead = "network",
         targets: Targets = "inferred",
+        clipped: bool = False,
         steps: int = 4000,
         learning_rate: float = 1e-3,
         final_rate: float = 0.01,
@@ -150,6 +154,7 @@ class DeepPipe(DeepSearch):
         self.mean: MeanHead = mean
         self.noise: NoiseHead = noise
         self.targets: Targets = targets
+        self.clipped = clipped
         self.steps = steps
         self.learning_rate = learning_rate
         self.final_rate = final_rate
@@ -196,7 +201,7 @@ class DeepPipe(DeepSearch):
         return super().meta_fit(meta) if self.transfer else self
 
     def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
-        training, validation = training_and_validation(meta, meta.pipelines.features(), rng)
+        training, validation = training_and_validation(meta, meta.pipelines.features(), rng, clipped=self.clipped)
         levels = self._usual_levels(training)
         if self.targets == "raw":
             for tasks in (training, validation):

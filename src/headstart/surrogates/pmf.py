@@ -26,7 +26,8 @@ setting            the paper (`PMF.paper`)     default
 ``linear``         no                          plus a linear kernel: what plain factorisation explains
 ``noise``          one for all                 one for each pipeline, and the Matérn kernel in its units: what
                                                the linear part leaves over is alike for pipelines that are alike
-``levels``         1                           5: tasks differ in how much the linear part leaves over
+``metafeatures``   no                          what the new task's are like tells what its weights in the linear
+                                               part are like, where there are some (section 3.1, metadata)
 ``encodings``      no                          a kernel over the pipelines' encodings too (section 3.1, metadata)
 ``training``       of everything               of the kernels' parameters
 steps              gradient steps of 1e-7      Adam, until the validation tasks get worse
@@ -51,7 +52,7 @@ from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
 from headstart.surrogates.latent_training import Held, Schedule, train
 from headstart.surrogates.linear_factors import Standardised, factorise
 from headstart.surrogates.recorded_gp import RecordedGP
-from headstart.surrogates.side_information import PipelineMap, TaskRegression, linear_weights
+from headstart.surrogates.side_information import LEAST_TASKS, PipelineMap, TaskRegression, linear_weights
 from headstart.task import Task
 
 if TYPE_CHECKING:
@@ -87,10 +88,13 @@ class PMF(RecordedGP):
         What it changes: ``"kernel"`` the parameters of the kernels, ``"all"`` latent points, means and noise too.
     metafeatures
         Name of meta-features of tasks, from which the new task's weights in the linear part are expected; see
-        `headstart.surrogates.side_information`. Tasks without any are expected to be like the others.
+        `headstart.surrogates.side_information`. ``"any"`` takes the first ones of the meta-dataset, if it has some;
+        ``None`` none. Tasks without any are expected to be like the others.
     unseen
         Whether a map from encodings to latent points is learned too, so that pipelines that were never recorded, such
         as those of a live table, can be ranked. Learning it needs torch. This is ours, not the paper's.
+    map_steps
+        Most steps of learning that map.
     steps, tasks, pipelines, learning_rate, check_every, patience
         Of the training, see `headstart.surrogates.latent_training.Schedule`.
     seed
@@ -106,10 +110,11 @@ class PMF(RecordedGP):
         mean: Literal["pipeline", "zero"] = "pipeline",
         standardise: bool = True,
         noise: Literal["pipeline", "shared"] = "pipeline",
-        levels: int = 5,
+        levels: int = 1,
         training: Literal["kernel", "all"] = "kernel",
-        metafeatures: str | None = None,
+        metafeatures: str | None = "any",
         unseen: bool = False,
+        map_steps: int = 3000,
         steps: int = 2000,
         tasks: int = 32,
         pipelines: int = 192,
@@ -127,7 +132,7 @@ class PMF(RecordedGP):
         for name, (value, allowed) in choices.items():
             if value not in allowed:
                 raise InvalidInput(f"{name} must be one of {allowed}, got {value!r}")
-        if metafeatures is not None and not linear:
+        if metafeatures not in (None, "any") and not linear:
             raise InvalidInput("metafeatures tell of the linear part: they need linear=True")
         check_positive("latent", latent, whole=True)
         check_positive("levels", levels, whole=True)
@@ -142,6 +147,7 @@ class PMF(RecordedGP):
         self.training = training
         self.metafeatures = metafeatures
         self.unseen = unseen
+        self.map_steps = map_steps
         self.steps = steps
         self.tasks = tasks
         self.pipelines = pipelines
@@ -162,8 +168,8 @@ class PMF(RecordedGP):
             "mean": "zero",
             "standardise": False,
             "noise": "shared",
-            "levels": 1,
             "training": "all",
+            "metafeatures": None,
         }
         return cls(**{**published, **others})
 
@@ -190,23 +196,32 @@ class PMF(RecordedGP):
         parameters = super().learn(meta, rng)
         features = meta.pipelines.features()
         prior = LatentPrior.from_arrays({k: v for k, v in parameters.items() if k.startswith("prior.")}, features)
-        if self.metafeatures is not None:
-            vectors = meta.metafeatures[meta_features_name(meta, self.metafeatures)]
-            described = meta.select(np.flatnonzero(np.isfinite(vectors).any(axis=1)))
-            given = Standardised.of(described)
+        name = self._metafeatures_of(meta)
+        if name is not None:
+            vectors = np.asarray(meta.metafeatures[name])
+            described = np.flatnonzero(np.isfinite(vectors).any(axis=1))
+            given = Standardised.of(meta.select(described))
             weights = linear_weights(prior, given.residuals + given.means, given.known, rng)
-            learned = TaskRegression.learn(np.asarray(described.metafeatures[self.metafeatures]), weights)
-            parameters |= learned.arrays()
+            parameters |= TaskRegression.learn(name, vectors[described], weights).arrays()
         if self.unseen:
             seconds = parameters.get("recorded.log_seconds", np.full(len(features), np.nan))
-            parameters |= PipelineMap.learn(prior, features, seconds, rng).parameters
+            parameters |= PipelineMap.learn(prior, features, seconds, rng, self.map_steps).parameters
         return parameters
 
+    def _metafeatures_of(self, meta: MetaDataset) -> str | None:
+        """Which meta-features to learn from, if any."""
+        if self.metafeatures not in (None, "any"):
+            return meta_features_name(meta, self.metafeatures)
+        if self.metafeatures is None or not self.linear:
+            return None
+        enough = (n for n, v in meta.metafeatures.items() if np.isfinite(v).any(axis=1).sum() >= LEAST_TASKS)
+        return next(enough, None)
+
     def adapted(self, task: Task) -> tuple[LatentPrior, PoolRows]:
-        vector = None if self.metafeatures is None else task.metafeatures.get(self.metafeatures)
-        if vector is None or not np.isfinite(vector).any():
-            return super().adapted(task)
         regression = TaskRegression.from_arrays(self.learned)
+        vector = None if regression is None else task.metafeatures.get(regression.name)
+        if regression is None or vector is None or not np.isfinite(vector).any():
+            return super().adapted(task)
         prior, explained = self.prior, regression.explained
         at, kernel = prior.recorded, prior.kernel
         expected = np.where(explained > 0, regression(np.asarray(vector, dtype=np.float64)), 0.0)

@@ -33,6 +33,7 @@ from headstart.surrogates.latent_prior import LatentPrior, Located
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+LEAST_TASKS = 3
 _LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _MOST_PIPELINES = 2000
@@ -60,8 +61,10 @@ class TaskRegression:
 
     Parameters
     ----------
+    name
+        Of the meta-features.
     center, scale
-        (k,), of the meta-features.
+        (k,), of them.
     points
         (T, k), standardised meta-features of the training tasks.
     dual
@@ -72,6 +75,7 @@ class TaskRegression:
         (Q,)
     """
 
+    name: str
     center: Array
     scale: Array
     points: Array
@@ -80,10 +84,12 @@ class TaskRegression:
     explained: Array
 
     @classmethod
-    def learn(cls, features: Array, weights: Array) -> TaskRegression:
+    def learn(cls, name: str, features: Array, weights: Array) -> TaskRegression:
         """From meta-features (T, k) and weights (T, Q); length and ridge have the least error on tasks left out."""
-        if len(features) < 3:
-            raise InvalidInput(f"three tasks with meta-features are needed to learn from them, got {len(features)}")
+        if len(features) < LEAST_TASKS:
+            raise InvalidInput(
+                f"{LEAST_TASKS} tasks with meta-features are needed to learn from them, got {len(features)}"
+            )
         features = np.where(np.isfinite(features), features, np.nan)
         center = np.nanmean(np.where(np.isnan(features).all(axis=0), 0.0, features), axis=0)
         filled = np.where(np.isnan(features), center, features)
@@ -102,7 +108,7 @@ class TaskRegression:
                 explained = np.maximum(1.0 - (left_out**2).sum(axis=0) / total, 0.0)
                 error = float((total * (1.0 - explained)).sum())
                 if best is None or error < best[0]:
-                    found = cls(center, scale, points, inverse @ weights, length, explained)
+                    found = cls(name, center, scale, points, inverse @ weights, length, explained)
                     best = (error, found)
         assert best is not None
         return best[1]
@@ -118,12 +124,16 @@ class TaskRegression:
         return np.asarray(kernel @ self.dual)
 
     def arrays(self) -> Parameters:
-        return {f"tasks.{name}": np.asarray(value, dtype=np.float64) for name, value in vars(self).items()}
+        numbers = {f"tasks.{name}": np.asarray(value) for name, value in vars(self).items() if name != "name"}
+        return {**numbers, "tasks.name": np.array(list(self.name.encode()), dtype=np.float64)}
 
     @classmethod
-    def from_arrays(cls, arrays: Parameters) -> TaskRegression:
-        part = {name.removeprefix("tasks."): value for name, value in arrays.items() if name.startswith("tasks.")}
-        return cls(**{**part, "length": float(part["length"])})  # type: ignore[arg-type]
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> TaskRegression | None:
+        """What `arrays` gave, if it is there."""
+        part: dict[str, Any] = {k.removeprefix("tasks."): v for k, v in arrays.items() if k.startswith("tasks.")}
+        if not part:
+            return None
+        return cls(**{**part, "length": float(part["length"]), "name": bytes(part["name"].astype(np.uint8)).decode()})
 
 
 def _squared(left: Array, right: Array) -> Array:
@@ -149,7 +159,9 @@ class PipelineMap:
         self._network = MLP("map.network", (widths[0][0], widths[0][1], widths[1][1], widths[2][1]))
 
     @classmethod
-    def learn(cls, prior: LatentPrior, features: Array, seconds: Array, rng: np.random.Generator) -> PipelineMap:
+    def learn(
+        cls, prior: LatentPrior, features: Array, seconds: Array, rng: np.random.Generator, steps: int = 3000
+    ) -> PipelineMap:
         """Train it.
 
         Parameters
@@ -162,6 +174,8 @@ class PipelineMap:
             (P,), logarithms of how long they take, up to a constant; NaN where that is not known.
         rng
             Initial parameters, batches, and the tenth of the pipelines to stop by.
+        steps
+            At most.
         """
         at = prior.recorded
         targets = np.concatenate([at.points, at.means[:, None], np.log(at.noise)[:, None]], axis=1)
@@ -186,7 +200,7 @@ class PipelineMap:
             network.initial(rng),
             lambda tensors, stream: error(tensors, stream.choice(rest, min(_BATCH, len(rest)), replace=False)),
             lambda tensors: error(tensors, held),
-            Schedule(steps=3000, learning_rate=2e-3, check_every=200, patience=5),
+            Schedule(steps=steps, learning_rate=2e-3, check_every=200, patience=5),
             rng,
             "map of pipelines",
         )
