@@ -114,8 +114,8 @@ def train_pipeline_network(
     rng: np.random.Generator,
     *,
     kind: BatchKind = "crossed",
-    n_tasks: int = 16,
-    n_pipelines: int = 256,
+    n_tasks: int = 24,
+    n_pipelines: int = 96,
     validation_tasks: int = 60,
     name: str = "DeepPipe",
 ) -> Trained:
