@@ -98,6 +98,22 @@ def test_gradients_agree_with_finite_differences(kind):
         assert gradient == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-6), name
 
 
+def test_the_error_of_the_mean_counts_over_all_cells_that_are_known():
+    meta = small_meta(missing=0.4)
+    network, parameters = made(mean="linear")
+    tensors = tensors_of(parameters)
+    for kind in ("crossed", "separate"):
+        batch = draw(TaskBatches(meta, meta.pipelines.features()), np.random.default_rng(5), 4, 25, kind)
+        errors = batch.targets - network(parameters, batch.features.reshape(-1, network.features)).mean.reshape(
+            batch.features.shape[:-1]
+        )
+        plain, weighted = (batch_loss(network, tensors, batch, w).item() for w in (0.0, 3.0))
+        assert weighted - plain == pytest.approx(1.5 * np.square(errors[batch.mask]).mean())
+    plain_network, plain_parameters = made()
+    losses = [batch_loss(plain_network, tensors_of(plain_parameters), batch, w).item() for w in (0.0, 3.0)]
+    assert losses[0] == losses[1]
+
+
 def test_what_is_masked_changes_nothing():
     meta = small_meta(missing=0.4)
     network, parameters = made(mean="network")

@@ -43,4 +43,4 @@ def test_the_table_of_settings_is_true():
         assert f'`"{getattr(paper, name)}"`' in of_paper
         assert f'`"{getattr(ours, name)}"`' in of_ours.split(",")[0]
     assert (ours.encoder_layers, ours.n_pipelines, ours.n_tasks, ours.steps) == (1, 96, 24, 10_000)
-    assert (ours.learning_rate, ours.final_rate) == (5e-3, 0.01)
+    assert (ours.learning_rate, ours.final_rate) == (1e-2, 0.01)

@@ -7,13 +7,18 @@ y_t      targets                losses of task t, standardised over all that was
 φ, m, ψ  `Outputs`              what the network makes of pipelines, see `headstart.neural.pipeline_network`
 γ        "kernel.…"             length scales, output scale, noise, see `headstart.neural.deep_kernel`
 ln ψ_p                          "kernel.noise" + what the noise head adds, at least that of `LEAST_LOG_NOISE`
-L        batch_loss             mean over tasks of -ln p(y_t - m | φ, ψ, γ) / n_t, equation 6 for m = 0
+L        batch_loss             mean over tasks of -ln p(y_t - m | φ, ψ, γ) / n_t, equation 6 for m = 0; plus
+                                w/2 times the mean of (y - m)² over all cells of the batch
 =======  =====================  ============================================================================
 
-Two ways to draw a batch. ``"separate"`` is the paper's: for each task its own pipelines of those observed on it.
-``"crossed"``: the same pipelines for all tasks of the batch, with what is missing masked. They are then embedded once
-instead of once per task, their kernel matrix is computed once, and where nothing is missing one factorisation serves
-all tasks.
+**The mean.** A task's likelihood hardly minds a wrong mean, for the process makes up for it as soon as there are
+observations; before that the mean is all there is. Hence the second term, which is ours. It is no part of the
+validation loss.
+
+**Batches.** There are two ways to draw them. ``"separate"`` is the paper's: for each task its own pipelines of those
+observed on it. ``"crossed"``: the same pipelines for all tasks of the batch, with what is missing masked. They are then
+embedded once instead of once per task, their kernel matrix is computed once, and one factorisation serves all tasks of
+which nothing is missing.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from headstart.neural.backend import require_torch
 from headstart.neural.batches import TaskBatches
 from headstart.neural.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
 from headstart.neural.likelihoods import crossed_log_likelihood, kernel_matrix
-from headstart.neural.pipeline_network import PipelineNetwork
+from headstart.neural.pipeline_network import Outputs, PipelineNetwork
 from headstart.neural.training import Schedule, Trained, train
 
 Array = NDArray[np.float64]
@@ -79,7 +84,11 @@ def draw(
 def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
     """ln p of each task of a batch divided by its number of observations, a tensor (B,)."""
     torch = require_torch("DeepPipe")
-    outputs = network(tensors, torch.from_numpy(batch.features))
+    return _log_likelihoods(network(tensors, torch.from_numpy(batch.features)), tensors, batch)
+
+
+def _log_likelihoods(outputs: Outputs, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
+    torch = require_torch("DeepPipe")
     points = outputs.points if outputs.points.dim() == 3 else outputs.points[None]
     covariance = kernel_matrix("matern52", points, None, tensors[LENGTHS], tensors[SCALE])
     log_noise = tensors[NOISE] if outputs.log_noise is None else tensors[NOISE] + outputs.log_noise
@@ -93,9 +102,17 @@ def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch:
     return value / torch.from_numpy(batch.mask.sum(axis=1).astype(np.float64))
 
 
-def batch_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
-    """L of a batch, a scalar tensor."""
-    return -log_likelihoods(network, tensors, batch).mean()
+def batch_loss(
+    network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch, mean_weight: float = 0.0
+) -> Any:
+    """L of a batch, a scalar tensor; `mean_weight` is w."""
+    torch = require_torch("DeepPipe")
+    outputs = network(tensors, torch.from_numpy(batch.features))
+    loss = -_log_likelihoods(outputs, tensors, batch).mean()
+    if mean_weight and outputs.mean is not None:
+        errors = torch.from_numpy(batch.targets) - outputs.mean
+        loss = loss + 0.5 * mean_weight * (errors * errors)[torch.from_numpy(batch.mask)].mean()
+    return loss
 
 
 def validation_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> float:
@@ -116,6 +133,7 @@ def train_pipeline_network(
     kind: BatchKind = "crossed",
     n_tasks: int = 24,
     n_pipelines: int = 96,
+    mean_weight: float = 0.0,
     validation_tasks: int = 60,
     name: str = "DeepPipe",
 ) -> Trained:
@@ -131,6 +149,8 @@ def train_pipeline_network(
         See `headstart.neural.training.train`.
     kind, n_tasks, n_pipelines
         Of batches; see the module's text.
+    mean_weight
+        w.
     validation_tasks
         Most tasks to validate on, with `n_pipelines` each, the same at every check.
     name
@@ -139,6 +159,6 @@ def train_pipeline_network(
     held = draw(validation, rng, validation_tasks, n_pipelines, kind)
 
     def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:
-        return batch_loss(network, tensors, draw(training, stream, n_tasks, n_pipelines, kind))
+        return batch_loss(network, tensors, draw(training, stream, n_tasks, n_pipelines, kind), mean_weight)
 
     return train(initial, loss, lambda tensors: validation_loss(network, tensors, held), schedule, rng, name)

@@ -67,6 +67,8 @@ class DeepPipe(DeepSearch):
         A length scale for each of the numbers of the embedding instead of one for all.
     mean
         Prior mean: ``"zero"``, ``"linear"`` (a head on the last layer) or ``"network"`` (one of its own).
+    mean_weight
+        How much the squared error of the prior mean counts in meta-training, beside the likelihood.
     noise
         ``"shared"`` by all pipelines, or ``"network"``, a head that tells it by pipeline.
     targets
@@ -108,11 +110,12 @@ class DeepPipe(DeepSearch):
         one_hot: bool = True,
         ard: bool = True,
         mean: MeanHead = "linear",
+        mean_weight: float = 2.0,
         noise: NoiseHead = "network",
         targets: Targets = "inferred",
         clipped: bool = False,
         steps: int = 10_000,
-        learning_rate: float = 5e-3,
+        learning_rate: float = 1e-2,
         final_rate: float = 0.01,
         patience: int = 30,
         weight_decay: float = 0.0,
@@ -152,6 +155,7 @@ class DeepPipe(DeepSearch):
         self.one_hot = one_hot
         self.ard = ard
         self.mean: MeanHead = mean
+        self.mean_weight = mean_weight
         self.noise: NoiseHead = noise
         self.targets: Targets = targets
         self.clipped = clipped
@@ -229,6 +233,7 @@ class DeepPipe(DeepSearch):
             kind=self.batches,
             n_tasks=self.n_tasks,
             n_pipelines=self.n_pipelines,
+            mean_weight=self.mean_weight,
         )
         return {**trained.parameters, **levels, _CHECKS: np.column_stack([trained.checks, trained.seconds])}
 
