@@ -61,3 +61,19 @@ def test_what_is_validated_on_is_not_trained_on():
     assert (len(training), len(validation)) == (15, 5)
     one = training_and_validation(meta.select([3]), points, np.random.default_rng(0))
     assert [len(part) for part in one] == [1, 1]
+
+
+def test_clipped_losses_reach_as_far_above_the_median_as_the_best_is_below():
+    meta = small_meta(missing=0.3)
+    points = meta.pipelines.features()
+    batches = TaskBatches(meta, points, clipped=True)
+    columns = np.arange(batches.n_pipelines)
+    targets, mask = batches.crossed(np.arange(len(batches)), columns)
+    np.testing.assert_array_equal(mask, np.isfinite(meta.losses))
+    for b, row in enumerate(meta.losses):
+        seen = row[mask[b]]
+        expected = np.minimum(seen, 2 * np.median(seen) - seen.min())
+        np.testing.assert_allclose(targets[b][mask[b]], (expected - expected.mean()) / expected.std())
+    drawn = batches.draw(np.random.default_rng(0), 6, 60)
+    for b, task in enumerate(drawn.tasks):
+        np.testing.assert_allclose(np.sort(drawn.targets[b][drawn.mask[b]]), np.sort(targets[task][mask[task]]))
