@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 import uuid
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from headstart.errors import ModelFileError
 
 _ABOUT = "about.json"
 _HASH = "sha256"
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, MemoryError, struct.error)
+"""What zip files raise whose bytes are not what they were, the last ones for a header that was hit."""
 
 
 def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
@@ -60,7 +64,7 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], 
         about = json.loads(arrays.pop(_ABOUT).tobytes().decode())
     except FileNotFoundError:
         raise ModelFileError(f"no file of trained parameters at {os.fspath(path)!r}") from None
-    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (*_DAMAGED, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters that can be read: {error}") from error
     if not isinstance(about, dict):
         raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters: its description is no JSON object")
