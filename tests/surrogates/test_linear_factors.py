@@ -86,7 +86,7 @@ def test_scales_are_weighted_by_their_evidence():
         log_evidence.append(multivariate_normal(mean, covariance).logpdf(history.targets()))
     expected = np.exp(np.array(log_evidence) - max(log_evidence))
     expected /= expected.sum()
-    found = {part.scale: part.weight for part in started._mixture}
+    found = {part.scale: part.weight for part in started._mixture.parts}
     for scale, weight in zip(known.scales, expected, strict=True):
         assert found.get(scale, 0.0) == pytest.approx(weight, abs=5e-3)
 

@@ -38,11 +38,6 @@ class TestContract(SurrogateContract):
             self.model(task).fit(self.history(task)).predict(self.candidates(task))
 
 
-class TestLevels(TestContract):
-    def make(self):
-        return PMF(**QUICK, levels=3)
-
-
 class TestPaper(TestContract):
     def make(self):
         return PMF.paper(**QUICK)
@@ -114,7 +109,7 @@ def example_prior(scaled=True, kind="matern52", n=7):
     )
     kernel = LatentKernel(kind, 0.5 + rng.random(3), 0.7, 0.2 + rng.random(3))
     describe = LatentKernel("matern52", np.full(4, 1.3), 0.4, np.zeros(4))
-    return LatentPrior(located, kernel, 0.5, 0.1, np.ones(1), scaled, describe, np.array([0.5, 2.0]))
+    return LatentPrior(located, kernel, 0.5, 0.1, np.ones(1), scaled, describe)
 
 
 @pytest.mark.parametrize("scaled", [True, False])
@@ -168,12 +163,10 @@ class TestPrior:
     def test_rows_and_variances_agree_with_the_covariances(self, scaled, kind):
         prior = example_prior(scaled, kind)
         at = prior.recorded
-        shared, own = prior.variances(at)
-        for level in prior.levels:
-            full = prior.shared(at, at) + level * prior.own(at, at)
-            rows = np.stack([PoolRows(prior).row(place, level) for place in range(7)])
-            np.testing.assert_allclose(rows, full, atol=1e-5)
-            np.testing.assert_allclose(shared + level * own, np.diag(full))
+        full = prior.covariance(at, at)
+        rows = np.stack([PoolRows(prior).row(place) for place in range(7)])
+        np.testing.assert_allclose(rows, full, atol=1e-5)
+        np.testing.assert_allclose(prior.variance(at), np.diag(full))
 
 
 class TestTraining:
@@ -307,7 +300,6 @@ class TestPosterior:
         {"mean": "none"},
         {"noise": "x"},
         {"steps": -1},
-        {"levels": 0},
         {"training": "x"},
         {"pipelines": 0},
     ],

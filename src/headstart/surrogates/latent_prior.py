@@ -7,21 +7,18 @@ x_p (Q,)              points              latent point of pipeline p
 e_p (F,)              descriptions        its encoding, with ``describe``
 m_p, ψ_p              means, noise        mean and noise variance of its standardised loss
 d_p                   size                √ψ_p if `scaled`, else 1
-shared(p, q)          shared              Σ_k c_k x_pk x_qk, the linear part of `headstart.numerics.latent_kernel`
+k(p, q)               covariance          Σ_k c_k x_pk x_qk + own(p, q)
 own(p, q)             own                 d_p d_q [s ρ(x_p, x_q) + s' ρ'(e_p, e_q)], the stationary parts
-τ                     levels              how noisy a task is: one of these, weighted by its evidence
-cov(g_p, g_q)         –                   shared(p, q) + τ own(p, q)
-var(ε_p)              –                   τ ψ_p
 ====================  ==================  =====================================================================
 
 The linear part is what plain factorisation explains of a loss. What it leaves over is large for some pipelines and
-small for others (ψ), alike for pipelines that are alike (ρ, ρ'), and larger on some tasks than on others (τ).
+small for others (ψ), and alike for pipelines that are alike (ρ, ρ').
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -75,8 +72,6 @@ class LatentPrior:
         Whether own covariances are in units of the pipelines' noise.
     describe
         Kernel over descriptions.
-    levels
-        Grid of how noisy a task can be, 1 the average.
     """
 
     recorded: Located
@@ -86,11 +81,6 @@ class LatentPrior:
     scales: Array
     scaled: bool = False
     describe: LatentKernel | None = None
-    levels: Array = field(default_factory=lambda: np.ones(1))
-
-    @property
-    def has_own(self) -> bool:
-        return self.kernel.kind != "linear" or self.describe is not None
 
     def arrays(self) -> dict[str, Array]:
         """All of it but the descriptions, by name; `from_arrays` reads it."""
@@ -106,7 +96,6 @@ class LatentPrior:
             "prior.offset": np.array([self.offset_mean, self.offset_std]),
             "prior.scales": self.scales,
             "prior.scaled": np.array(self.scaled),
-            "prior.levels": self.levels,
         }
         if self.describe is not None:
             found["prior.describe"] = np.array([self.describe.length_scales[0], self.describe.output_scale])
@@ -130,15 +119,14 @@ class LatentPrior:
             part["scales"],
             bool(part["scaled"]),
             describe,
-            part["levels"],
         )
 
-    def shared(self, left: Located, right: Located) -> Array:
-        """Covariances (n, m) that are the same at every level."""
-        return self.kernel.linear_matrix(left.points, right.points)
+    def covariance(self, left: Located, right: Located) -> Array:
+        """k, (n, m)."""
+        return self.kernel.linear_matrix(left.points, right.points) + self.own(left, right)
 
     def own(self, left: Located, right: Located) -> Array:
-        """Covariances (n, m) at level 1 of what the linear part leaves over."""
+        """Covariances (n, m) of what the linear part leaves over."""
         result: Array = self.kernel.stationary_matrix(left.points, right.points)
         if self.describe is not None:
             assert left.descriptions is not None
@@ -148,14 +136,14 @@ class LatentPrior:
             result = result * np.sqrt(left.noise)[:, None] * np.sqrt(right.noise)
         return result
 
-    def variances(self, at: Located) -> tuple[Array, Array]:
-        """Diagonals of both."""
+    def variance(self, at: Located) -> Array:
+        """k(p, p), (n,)."""
         own = np.full(len(at), self.kernel.output_scale if self.kernel.kind != "linear" else 0.0)
         if self.describe is not None:
             own += self.describe.output_scale
         if self.scaled:
             own *= at.noise
-        return (at.points**2) @ self.kernel.linear, own
+        return np.asarray((at.points**2) @ self.kernel.linear + own)
 
 
 class PoolRows:
@@ -187,8 +175,8 @@ class PoolRows:
         scaled = (points / kernel.length_scales).astype(self._precision)
         self._parts.append((kernel, scaled, (scaled**2).sum(axis=1)))
 
-    def row(self, place: int, level: float) -> Row:
-        """Covariances (P,) at this level."""
+    def row(self, place: int) -> Row:
+        """Covariances (P,)."""
         shared = (
             np.zeros(self._n, dtype=self._precision)
             if self._loadings is None
@@ -202,4 +190,4 @@ class PoolRows:
             own += kernel.stationary(np.maximum(squared, 0.0))
         if self._size is not None:
             own *= self._size * self._size[place]
-        return np.asarray(shared + self._precision(level) * own)
+        return np.asarray(shared + own)

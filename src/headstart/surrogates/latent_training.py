@@ -222,8 +222,9 @@ def loss_and_gradient(prior: LatentPrior, residuals: Array, known: Mask) -> tupl
         (B, n), losses minus means, and which of them are there.
     """
     at = prior.recorded
-    shared, own = prior.shared(at, at), prior.own(at, at)
-    total, by_covariance, by_residuals = likelihood(shared + own, at.noise, residuals, known)
+    own = prior.own(at, at)
+    covariance = prior.kernel.linear_matrix(at.points, at.points) + own
+    total, by_covariance, by_residuals = likelihood(covariance, at.noise, residuals, known)
     size = np.sqrt(at.noise) if prior.scaled else np.ones(len(at))
     by_stationary = by_covariance * size[:, None] * size
     slope = prior.kernel.gradient(at.points, by_covariance, by_stationary)
@@ -298,7 +299,7 @@ def train(
             now, there = parameters.prior(rows), held.known[:, rows]
             at = now.recorded
             residuals = np.where(there, held.losses[:, rows] - at.means, 0.0)
-            total += likelihood(now.shared(at, at) + now.own(at, at), at.noise, residuals, there)[0]
+            total += likelihood(now.covariance(at, at), at.noise, residuals, there)[0]
             cells += int(there.sum())
         return total / max(1, cells)
 

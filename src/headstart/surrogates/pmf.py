@@ -82,8 +82,6 @@ class PMF(RecordedGP):
         Whether each task's losses are standardised.
     noise
         ``"pipeline"`` or ``"shared"``.
-    levels
-        How many levels of noise a task can have; 1 for the same on all tasks.
     training
         What it changes: ``"kernel"`` the parameters of the kernels, ``"all"`` latent points, means and noise too.
     metafeatures
@@ -110,7 +108,6 @@ class PMF(RecordedGP):
         mean: Literal["pipeline", "zero"] = "pipeline",
         standardise: bool = True,
         noise: Literal["pipeline", "shared"] = "pipeline",
-        levels: int = 1,
         training: Literal["kernel", "all"] = "kernel",
         metafeatures: str | None = "any",
         unseen: bool = False,
@@ -135,7 +132,6 @@ class PMF(RecordedGP):
         if metafeatures not in (None, "any") and not linear:
             raise InvalidInput("metafeatures tell of the linear part: they need linear=True")
         check_positive("latent", latent, whole=True)
-        check_positive("levels", levels, whole=True)
         self.latent = latent
         self.kernel: Stationary = kernel
         self.linear = linear
@@ -143,7 +139,6 @@ class PMF(RecordedGP):
         self.mean = mean
         self.standardise = standardise
         self.noise = noise
-        self.levels = levels
         self.training = training
         self.metafeatures = metafeatures
         self.unseen = unseen
@@ -292,7 +287,6 @@ class PMF(RecordedGP):
             factors.scales,
             scaled,
             describe,
-            np.geomspace(*_LEVELS, self.levels) if self.levels > 1 else np.ones(1),
         )
 
 
@@ -308,4 +302,3 @@ _FILL = 3
 _LEFT_OVER = 0.6
 """Share of what the linear part leaves over that is alike for pipelines that are alike, to start from."""
 _ENCODING_LENGTH = 0.5
-_LEVELS = (0.3, 4.8)

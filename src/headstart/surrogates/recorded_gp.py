@@ -4,34 +4,30 @@
 symbol            name in code           equation
 ================  =====================  ==================================================================
 y_p               targets                loss of pipeline p on the new task: y = a + b (m + g + ε)
-m_p               means                  mean of standardised losses over other tasks
+m_p, ψ_p          means, noise           of pipeline p; ε_p ~ N(0, ψ_p) belongs to the pipeline and the task alone
 g                 –                      Gaussian process over pipelines, see `LatentPrior`
-ε_p               noise                  N(0, τ ψ_p): what belongs to the pipeline and the task alone
-a                 offset                 N(prior.offset_mean, prior.offset_std²), integrated out
-b, τ              scale, level           of `prior.scales` and `prior.levels`, weighted by their evidence
-C                 –                      cov(g) + diag τψ over what was observed, L Lᵀ
-W                 whitened               L⁻¹ [y, 1, m], one for each level
+a, b              Levels                 offset and scale, see `headstart.numerics.affine_mixture`
+L                 _lower                 L Lᵀ = K_oo + diag ψ_o of what was observed
+W                 _whitened              L⁻¹ [y, 1, m]
 ================  =====================  ==================================================================
-
-For one τ and b, r = (y − b m)/b − a₀/b is Gaussian with covariance C + t² 1 1ᵀ, t = std(a)/b, whose inverse and
-determinant follow from those of C by the Sherman-Morrison formula. So one factorisation serves all scales, and the
-prediction is the mixture over scales and levels, by its moments.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property, partial
-from typing import ClassVar, NamedTuple, Self
+from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from headstart.errors import UnknownPipeline
 from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
 from headstart.neural.networks import Parameters
+from headstart.numerics.affine_mixture import Levels, Mixture
+from headstart.numerics.cholesky import jittered_cholesky
 from headstart.numerics.pool_posterior import PoolPosterior
 from headstart.numerics.threads import one_blas_thread
 from headstart.space.candidates import Pool
@@ -43,23 +39,11 @@ from headstart.task import Task
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
-_NEGLIGIBLE = 2e-3
-"""Weight of a part that is left out of the mixture."""
 _KNOWN = 1e-3
 """Uncertainty of what was tried, relative to what it would be otherwise: never none."""
-_LEAST_VARIANCE = 1e-12
+_LEAST_STD = 1e-9
 _LEAST_SECONDS = 1e-3
 _PIPELINE_ARRAYS = ("values", "active", "choice", "order", "ids")
-
-
-class Part(NamedTuple):
-    """One part of the mixture: its weight, level (a place in the grid) and scale; mean and variance of a/b."""
-
-    weight: float
-    level: int
-    scale: float
-    offset: float
-    variance: float
 
 
 class RecordedGP(MetaTrained):
@@ -112,17 +96,12 @@ class RecordedGP(MetaTrained):
         prior, rows = self.adapted(task)
         fresh = super().start(task)
         fresh.prior, fresh._pool = prior, None
-        shared, own = prior.variances(prior.recorded)
-        fresh._posteriors = [
-            PoolPosterior(
-                partial(rows.row, level=level), shared + level * own, level * prior.recorded.noise, single=self.single
-            )
-            for level in prior.levels.tolist()
-        ]
+        at = prior.recorded
+        fresh._posterior = PoolPosterior(rows.row, prior.variance(at), at.noise, single=self.single)
         return fresh
 
     _pool: tuple[Encoded, Places] | None
-    _posteriors: list[PoolPosterior]
+    _posterior: PoolPosterior
 
     def places(self, encoded: Encoded) -> Places:
         """Of these pipelines among those recorded, -1 for others; remembered for a pool, which comes every time."""
@@ -163,57 +142,31 @@ class RecordedGP(MetaTrained):
         seen = encoded.take(ok)
         self._seen_places = self.places(seen)
         self._seen = self._locate(seen, self._seen_places)
+        prior = self.prior
+        values = np.stack([targets[ok], np.ones(len(self._seen)), self._seen.means], axis=1)
         with one_blas_thread():
-            self._weigh(targets[ok])
+            covariance = prior.covariance(self._seen, self._seen)
+            covariance[np.diag_indices(len(values))] += self._seen.noise
+            self._lower = jittered_cholesky(covariance)
+            self._whitened = solve_triangular(self._lower, values, lower=True, check_finite=False)
+        usual = Levels(prior.offset_mean, prior.offset_std, prior.scales, np.ones(1))
+        self._mixture = Mixture.of(self._whitened, usual)
         return self
-
-    def _weigh(self, targets: Array) -> None:
-        """What the observations say of scales and levels."""
-        prior, seen, n = self.prior, self._seen, len(targets)
-        values = np.stack([targets, np.ones(n), seen.means], axis=1)
-        shared, own = prior.shared(seen, seen), prior.own(seen, seen)
-        self._lower, self._whitened = [], []
-        found: list[tuple[int, float, float, float]] = []
-        evidence: list[float] = []
-        for number, level in enumerate(prior.levels):
-            covariance = shared + level * own
-            covariance[np.diag_indices(n)] += np.maximum(level * seen.noise, _LEAST_VARIANCE)
-            lower = cholesky(covariance, lower=True, check_finite=False) if n else covariance
-            whitened = solve_triangular(lower, values, lower=True, check_finite=False) if n else values
-            self._lower.append(lower)
-            self._whitened.append(whitened)
-            y, one, m = whitened.T
-            ones, size = float(one @ one), float(np.log(np.diag(lower)).sum())
-            for scale in prior.scales:
-                wide, start = (prior.offset_std / scale) ** 2, prior.offset_mean / scale
-                residual = y / scale - m - start * one
-                along, shrunk = float(one @ residual), wide / (1.0 + wide * ones)
-                misfit = float(residual @ residual) - shrunk * along**2 + np.log1p(wide * ones)
-                evidence.append(-0.5 * misfit - size - n * float(np.log(scale)))
-                found.append((number, float(scale), start + shrunk * along, shrunk))
-        weights = np.exp(np.array(evidence) - max(evidence))
-        weights = np.where(weights < _NEGLIGIBLE * weights.sum(), 0.0, weights)
-        weights /= weights.sum()
-        self._mixture = [Part(float(w), *part) for w, part in zip(weights, found, strict=True) if w > 0]
 
     def predict(self, encoded: Encoded) -> Prediction:
         places = self.places(encoded)
-        recorded = not (places < 0).any() and not (self._seen_places < 0).any()
-        located = self.prior.recorded if recorded else self._locate(encoded, places)
-        mean, square = np.zeros(len(places)), np.zeros(len(places))
-        means, noise = (v[places] if recorded else v for v in (located.means, located.noise))
         with one_blas_thread():
-            for number in sorted({part.level for part in self._mixture}):
-                level = float(self.prior.levels[number])
-                spread, variance = self._posterior(number, located, places if recorded else None)
-                y, one, m = spread
-                own, rest = np.maximum(variance, 0.0) + level * noise, 1.0 - one
-                for part in self._mixture:
-                    if part.level == number:
-                        at = part.scale * (part.offset * rest + means - m) + y
-                        mean += part.weight * at
-                        square += part.weight * (part.scale**2 * (own + part.variance * rest**2) + at**2)
-        std = np.sqrt(np.maximum(square - mean**2, 1e-18))
+            if (places < 0).any() or (self._seen_places < 0).any():
+                at = self._locate(encoded, places)
+                spread, variance = self._spread(at)
+                means, noise = at.means, at.noise
+            else:
+                self._posterior.observe(self._seen_places.tolist())
+                spread = self._posterior.spread(self._whitened)[:, places]
+                variance = self._posterior.variance[places]
+                means, noise = self.prior.recorded.means[places], self.prior.recorded.noise[places]
+        mean, std = self._mixture.moments(spread, means, np.maximum(variance, 0.0) + noise)
+        std = np.maximum(std, _LEAST_STD)
         # ε belongs to the pipeline and the task, so what was tried is known, failures too.
         tried, targets = self._tried
         value = dict(zip(tried.tolist(), targets.tolist(), strict=True))  # of those tried twice, the last
@@ -222,19 +175,13 @@ class RecordedGP(MetaTrained):
         std[known] *= _KNOWN
         return Prediction(mean, std)
 
-    def _posterior(self, number: int, located: Located, places: Places | None) -> tuple[Array, Array]:
-        """C_·o C⁻¹ [y, 1, m] (3, n) and the variance of g (n,) at one level; `places` if all are recorded."""
-        if places is not None:
-            posterior = self._posteriors[number]
-            posterior.observe(self._seen_places.tolist())
-            return posterior.spread(self._whitened[number])[:, places], posterior.variance[places]
-        prior, level = self.prior, float(self.prior.levels[number])
-        shared, own = prior.variances(located)
-        between = prior.shared(self._seen, located) + level * prior.own(self._seen, located)
+    def _spread(self, at: Located) -> tuple[Array, Array]:
+        """S (3, n) and the variance of g (n,), where these need not be recorded."""
+        between = self.prior.covariance(self._seen, at)
         if not len(self._seen):
-            return np.zeros((3, len(located))), shared + level * own
-        rows = solve_triangular(self._lower[number], between, lower=True, check_finite=False)
-        return self._whitened[number].T @ rows, shared + level * own - (rows**2).sum(axis=0)
+            return np.zeros((3, len(at))), self.prior.variance(at)
+        rows = solve_triangular(self._lower, between, lower=True, check_finite=False)
+        return self._whitened.T @ rows, self.prior.variance(at) - (rows**2).sum(axis=0)
 
 
 def relative_log_seconds(seconds: Array) -> Array:

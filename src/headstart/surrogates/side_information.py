@@ -46,7 +46,7 @@ def linear_weights(prior: LatentPrior, losses: Array, known: Mask, rng: np.rando
     chosen = np.sort(rng.permutation(losses.shape[1])[:_MOST_PIPELINES])
     at = prior.recorded.take(chosen)
     loadings = at.points * np.sqrt(prior.kernel.linear)
-    noise = at.noise + prior.variances(at)[1]
+    noise = at.noise + prior.variance(at) - (loadings**2).sum(axis=1)
     weights = np.zeros((len(losses), loadings.shape[1]))
     for task, there in enumerate(known[:, chosen]):
         part, over = loadings[there], 1.0 / noise[there]
