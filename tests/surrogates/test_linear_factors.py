@@ -8,10 +8,11 @@ from headstart.evaluation.replay import Replay
 from headstart.history import History
 from headstart.metadata import MetaDataset
 from headstart.optimizers.bayes import Bayes
+from headstart.surrogates.acquisition import LogEI
 from headstart.surrogates.linear_factors import LinearFactors
 from headstart.testing import OptimizerContract, SurrogateContract
 from headstart.testing.examples import live_task, pool_task, random_trials, small_meta
-from headstart.trials import Limits, Proposal, Trial
+from headstart.trials import Limits, Outcome, Proposal, Trial
 
 
 class TestContract(SurrogateContract):
@@ -116,3 +117,49 @@ def test_a_low_rank_matrix_is_completed():
 def test_needs_other_tasks():
     with pytest.raises(HeadstartError, match="has learned nothing yet"):
         LinearFactors().start(pool_task())
+
+
+def close_tasks(unit=1.0):
+    rng = np.random.default_rng(0)
+    small = small_meta(n_tasks=31, n_pipelines=60, missing=0.0)
+    truth = 0.4 + 0.05 * (rng.standard_normal((31, 3)) @ rng.standard_normal((3, 60)) + rng.standard_normal(60))
+    truth[0] *= unit
+    return MetaDataset(small.pipelines, truth, small.tasks)
+
+
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+def test_losses_may_be_in_another_unit(unit):
+    meta = close_tasks(unit)
+    model = LinearFactors(rank=3).meta_fit(close_tasks().select(range(1, 31)))
+    task, replay = pool_task(meta, 0), Replay(meta, 0)
+    trials = [Trial(Proposal(i, p), replay(p, Limits(), 0), 0.0, 0.0) for i, p in enumerate(task.candidates.pool[:12])]
+    found = model.start(task).fit(told(task, trials)).predict(task.candidates.pool)
+    assert np.corrcoef(found.mean[12:], meta.loss_row(0)[12:])[0, 1] > 0.9
+    assert (np.abs(found.mean - meta.loss_row(0)) < 4 * found.std + 1e-6 * unit)[12:].mean() > 0.8
+
+
+def test_failures_alone_do_not_look_good():
+    meta = close_tasks()
+    model = LinearFactors(rank=3).meta_fit(meta.select(range(1, 31)))
+    task = pool_task(meta, 0)
+    pool = task.candidates.pool
+    before = model.start(task).fit(History(task.candidates))
+    trials = [Trial(Proposal(i, p), Outcome("crashed", error="no"), 0.0, 0.0) for i, p in enumerate(pool[:3])]
+    history = told(task, trials)
+    after = model.start(task).fit(history)
+    np.testing.assert_allclose(after.predict(pool).mean, before.predict(pool).mean)
+    scores = [LogEI()(before, History(task.candidates), pool), LogEI()(after, history, pool)]
+    np.testing.assert_allclose(scores[0][3:], scores[1][3:])
+
+
+def test_what_is_under_way_is_believed_to_come_out_as_predicted():
+    meta = close_tasks()
+    model = LinearFactors(rank=3).meta_fit(meta.select(range(1, 31)))
+    task = pool_task(meta, 0)
+    pool = task.candidates.pool
+    before = model.start(task).fit(History(task.candidates)).predict(pool)
+    history = History(task.candidates)
+    history.propose(Proposal(0, pool[5]))
+    after = model.start(task).fit(history).predict(pool)
+    np.testing.assert_allclose(after.mean, before.mean, atol=0.02)
+    assert after.std.sum() < before.std.sum()

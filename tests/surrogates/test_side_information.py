@@ -9,7 +9,7 @@ from headstart.errors import InvalidInput
 from headstart.evaluation.replay import Replay
 from headstart.history import History
 from headstart.metadata import MetaDataset
-from headstart.surrogates.acquisition import LogEI, LogEIPerSecond
+from headstart.surrogates.acquisition import OVERHEAD_SECONDS, LogEI, LogEIPerSecond
 from headstart.surrogates.pmf import PMF
 from headstart.surrogates.recorded_gp import relative_log_seconds
 from headstart.surrogates.side_information import PipelineMap, TaskRegression, linear_weights
@@ -117,6 +117,13 @@ class TestTasks:
         with pytest.raises(InvalidInput, match="the 3 meta-features"):
             TaskRegression.learn("described", np.eye(3), np.ones((3, 1)))(np.zeros(4))
 
+    def test_a_task_without_losses_is_left_out(self):
+        meta = described_meta(30)
+        losses = np.array(meta.losses)
+        losses[4] = np.nan
+        meta = MetaDataset(meta.pipelines, losses, meta.tasks, metafeatures=dict(meta.metafeatures))
+        assert "tasks.dual" in PMF(**QUICK).meta_fit(meta).learned
+
 
 class TestPipelines:
     @pytest.fixture
@@ -141,12 +148,27 @@ class TestPipelines:
         assert np.corrcoef(found.mean[new], meta.loss_row(0)[new])[0, 1] > 0.8
         assert np.corrcoef(found.mean[10:400], meta.loss_row(0)[10:400])[0, 1] > 0.9
 
+    def test_meta_features_tell_of_unseen_pipelines_too(self, meta):
+        pytest.importorskip("torch")
+        features = np.random.default_rng(0).standard_normal((40, 3))
+        basis = np.asarray(meta.losses)[:3] - 0.5
+        losses = 0.5 + features @ basis
+        described = MetaDataset(meta.pipelines, losses, meta.tasks, metafeatures={"d": features})
+        known = MetaDataset(
+            meta.pipelines.take(range(400)), losses[1:, :400], meta.tasks[1:], metafeatures={"d": features[1:]}
+        )
+        model = PMF(**QUICK, unseen=True, map_steps=1000).meta_fit(known)
+        task = Task(pool_task(described, 0).candidates, metafeatures={"d": features[0]})
+        found = model.start(task).fit(History(task.candidates)).predict(task.candidates.pool)
+        for part in (slice(0, 400), slice(400, 500)):
+            assert np.corrcoef(found.mean[part], losses[0][part])[0, 1] > 0.7
+
     def test_its_own_errors_make_it_less_sure(self, meta):
         pytest.importorskip("torch")
         model = PMF(**QUICK, unseen=True, map_steps=1000).meta_fit(meta)
         located, seconds = PipelineMap(model.learned)(meta.pipelines.features())
         assert seconds is None
-        assert (located.noise > float(model.learned["map.wrong"])).all()
+        assert (located.total_noise > float(model.learned["map.wrong"])).all()
         assert float(model.learned["map.wrong"]) > 0
 
 
@@ -155,7 +177,7 @@ class TestSeconds:
         base = np.array([1.0, 2.0, 4.0, 8.0])
         seconds = np.stack([base, 10 * base, 0.1 * base])
         seconds[0, 3] = np.nan
-        found = relative_log_seconds(seconds[1:])
+        found = relative_log_seconds(seconds[1:] - OVERHEAD_SECONDS)
         np.testing.assert_allclose(np.diff(found), np.log(2.0))
         assert np.isfinite(relative_log_seconds(seconds)).all()
         assert (relative_log_seconds(np.full((2, 3), np.nan)) == 0).all()

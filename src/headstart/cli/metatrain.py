@@ -82,11 +82,15 @@ def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
 
 
 def _reached(checks: list[Check]) -> str:
-    found = [check for check in checks if math.isfinite(check.loss)]
-    if not found:
-        return ""
-    best = min(found, key=lambda check: check.loss)
-    return f"; validation loss {best.loss:.4f} after {best.step} of {checks[-1].step} steps"
+    """What each training came to; a surrogate may have several."""
+    said = []
+    for name in dict.fromkeys(check.name for check in checks):
+        of_it = [check for check in checks if check.name == name]
+        found = [check for check in of_it if math.isfinite(check.loss)]
+        if found:
+            best = min(found, key=lambda check: check.loss)
+            said.append(f"; {name}: validation loss {best.loss:.4f} after {best.step} of {of_it[-1].step} steps")
+    return "".join(said)
 
 
 @contextmanager
@@ -102,7 +106,8 @@ def _progress(name: str) -> Iterator[Callable[[Check], None]]:
             nonlocal last
             if time.monotonic() - last >= _SECONDS_BETWEEN_LINES or check.step == check.steps:
                 last = time.monotonic()
-                say(f"{name}: step {check.step} of {check.steps}, validation {check.loss:.4f}, best {check.best:.4f}")
+                reached = f"validation {check.loss:.4f}, best {check.best:.4f}"
+                say(f"{check.name}: step {check.step} of {check.steps}, {reached}")
 
         yield line
         return

@@ -28,7 +28,7 @@ from headstart.evaluation.replay import Replay, recorded_task
 from headstart.experiments.catalogue import Request, Table
 from headstart.experiments.replay import Method, initial_ids
 from headstart.experiments.results import rounded, shown, write_whole
-from headstart.experiments.runner import Cell, given_to, plain, versions
+from headstart.experiments.runner import Cell, given_to, plain, versions, writing
 from headstart.experiments.work import Log, each
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.threads import one_blas_thread
@@ -160,8 +160,13 @@ class ErrorOverTime:
                         log.write(kept[task])
                         request.progress.running(method.text, len(kept), len(tasks))
                 values = {name: np.array([kept[task][name] for task in tasks]) for name in QUANTITIES}
-                found.add(method.text, values, **facts, versions=versions())
-                found.save(out)
+                with writing(out):
+                    if out.exists():  # another process may have added a method in the meantime
+                        there = Errors.load(out)
+                        same = (there.meta, there.split, there.evaluations, there.tasks)
+                        found = there if same == (meta.name, partition.name, looks, tasks) else found
+                    found.add(method.text, values, **facts, versions=versions())
+                    found.save(out)
                 log.close(done=True)
             entry = found.methods[method.text]
             request.progress.done(f"{method.text}: squared error {shown(entry['error_mean'][-1])} after {looks[-1]}")

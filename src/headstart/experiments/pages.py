@@ -9,7 +9,7 @@ from headstart.errors import InvalidInput
 from headstart.experiments.markdown import TITLES, notes, partial_lines, table
 from headstart.experiments.pmf_page import pmf_page
 from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
-from headstart.experiments.results import Results
+from headstart.experiments.results import Results, write_whole
 
 _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
@@ -43,7 +43,7 @@ def write_pages(folder: Path) -> list[Path]:
         lines = page(folder)
         if lines is not None:
             path = folder / name
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            write_whole(path, "\n".join(lines) + "\n")
             written.append(path)
     if not written:
         raise InvalidInput(f"{folder / 'data'} must hold results such as replay_pmf.json; there are none")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, check_positive
 from headstart.experiments.replay import N_INITIAL, expected_lowest
+from headstart.experiments.results import write_whole
 from headstart.metadata.metadataset import SPLITS, MetaDataset
 
 _PORTFOLIO = 200
@@ -135,9 +136,8 @@ class Partition:
         """A file for `read`, without the initial pipelines: those follow from the meta-dataset."""
         content = {"about": dict(about), "train": self.train, "validation": self.validation, "test": self.test}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            "{" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()) + "}\n",
-            encoding="utf-8",
+        write_whole(
+            path, "{" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()) + "}\n"
         )
 
     def learning(self, meta: MetaDataset) -> MetaDataset:

@@ -81,7 +81,10 @@ class Log:
         self._path = out.with_name(f"{out.name}.{safe}.partial")
         out.parent.mkdir(parents=True, exist_ok=True)
         fresh = not self._take_up(json.loads(json.dumps(head)))
+        torn = not fresh and not self._path.read_text(encoding="utf-8").endswith("\n")
         self._file = self._path.open("w" if fresh else "a", encoding="utf-8")
+        if torn:  # by a kill in the middle of a line
+            self._file.write("\n")
         if fresh:
             self.write(head)
 

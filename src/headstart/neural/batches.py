@@ -80,6 +80,12 @@ class TaskBatches:
         """P, pipelines of the meta-dataset."""
         return len(self.points)
 
+    @property
+    def coverage(self) -> float:
+        """Share of the pipelines that a task has, on average."""
+        counts = [np.isfinite(self._meta.loss_row(int(task))).mean() for task in self.tasks]
+        return float(np.mean(counts)) if counts else 0.0
+
     def crossed(self, which: Rows, columns: Rows) -> tuple[Array, Mask]:
         """Targets and mask (B, n) of the same pipelines on several tasks, given by their places in `tasks`."""
         targets = np.zeros((len(which), len(columns)))

@@ -66,6 +66,11 @@ class PipelineBatch:
         return found
 
 
+_LEAST_CROSSED = 8.0
+"""Observations of a task in a crossed batch, on average, below which batches are drawn for each task on its own."""
+_DRAWS = 10
+
+
 def draw(
     tasks: TaskBatches, rng: np.random.Generator, n_tasks: int, n_pipelines: int, kind: BatchKind
 ) -> PipelineBatch:
@@ -74,11 +79,14 @@ def draw(
         batch = tasks.draw(rng, n_tasks, n_pipelines)
         return PipelineBatch(batch.points, batch.targets, batch.mask)
     n = min(n_pipelines, tasks.n_pipelines)
-    columns = np.sort(rng.choice(tasks.n_pipelines, n, replace=False, shuffle=False))
-    which = rng.permutation(len(tasks))[:n_tasks]
-    targets, mask = tasks.crossed(which, columns)
-    some = mask.any(axis=1)  # a task may have none of these pipelines
-    return PipelineBatch(tasks.points[columns], targets[some], mask[some])
+    for _ in range(_DRAWS):
+        columns = np.sort(rng.choice(tasks.n_pipelines, n, replace=False, shuffle=False))
+        which = rng.permutation(len(tasks))[:n_tasks]
+        targets, mask = tasks.crossed(which, columns)
+        some = mask.any(axis=1)  # a task may have none of these pipelines
+        if some.any():
+            return PipelineBatch(tasks.points[columns], targets[some], mask[some])
+    return draw(tasks, rng, n_tasks, n_pipelines, "separate")
 
 
 def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
@@ -156,6 +164,8 @@ def train_pipeline_network(
     name
         For the log.
     """
+    if kind == "crossed" and min(training.coverage, validation.coverage) * n_pipelines < _LEAST_CROSSED:
+        kind = "separate"  # the tasks have too few pipelines in common
     held = draw(validation, rng, validation_tasks, n_pipelines, kind)
 
     def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:

@@ -161,6 +161,9 @@ def train(
             for tensor in tensors.values():
                 tensor.grad = None
             batch_loss = loss(tensors, rng)
+            if not bool(torch.isfinite(batch_loss)) and best is not None:
+                logger.warning("%s: the loss of step %d is not finite; training ends with the best so far", name, step)
+                break
             if not bool(torch.isfinite(batch_loss)):
                 raise NumericalError(
                     f"training of {name} must have finite losses, got {batch_loss.item()} at step {step}; "

@@ -31,7 +31,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.numerics.standardisation import Standardisation
+
 Array = NDArray[np.float64]
+_FOREIGN = 6.0
+"""Targets this many times as far from the usual ones as those are from one another are in another unit."""
 _NEGLIGIBLE = 1e-3
 """Weight of a part that is left out, relative to the heaviest."""
 
@@ -47,6 +51,15 @@ class Levels:
     offset_std: float
     scales: Array
     levels: Array
+
+    def unless_foreign(self, targets: Array) -> Levels:
+        """These, unless targets are far outside of them, as those in another unit are: then the targets decide."""
+        usual = self.offset_std + float(self.scales.max())
+        if not len(targets) or float(np.abs(targets - self.offset_mean).max()) <= _FOREIGN * usual:
+            return self
+        observed = Standardisation.of(targets)
+        scales = observed.scale * self.scales / np.median(self.scales)
+        return Levels(observed.shift, 2.0 * observed.scale, scales, self.levels)
 
     @classmethod
     def known(cls, offset: float, scale: float) -> Levels:

@@ -53,7 +53,7 @@ class LogEI:
 
         prediction = surrogate.predict(encoded)
         std = np.zeros(len(prediction)) if prediction.std is None else prediction.std
-        targets = history.targets()
+        targets = history.targets()[[trial.outcome.ok for trial in history]]  # a failure is no loss to improve on
         best = float(targets.min()) if len(targets) else float(prediction.mean.max())
         return log_expected_improvement(prediction.mean, std, best, margin=self.xi)
 
@@ -100,13 +100,13 @@ class LogEIPerSecond(LogEI):
         if self._known[0] != numbers:
             seconds = np.array([trial.outcome.seconds for trial in history])
             forest = Forest(n_trees=10, min_samples_leaf=2, seed=0)
-            fitted = forest.fit(history.encoded.features(_INACTIVE), np.log(seconds + _OVERHEAD_SECONDS))
+            fitted = forest.fit(history.encoded.features(_INACTIVE), np.log(seconds + OVERHEAD_SECONDS))
             self._known = (numbers, fitted)
         return self._known[1]
 
 
 _INACTIVE = -1.0
-_OVERHEAD_SECONDS = 0.3
+OVERHEAD_SECONDS = 0.3
 """What a suggestion and the start of its evaluation take, about."""
 
 

@@ -38,8 +38,6 @@ Failures = Literal["worst", "ignored"]
 
 OFFSET, SCALES = "levels.offset", "levels.scales"
 _LEVELS = np.exp(np.linspace(-1.5, 1.5, 5))
-_FOREIGN = 6.0
-"""Standard deviations from what is usual, beyond which the units of losses must be others."""
 _LEAST_STD = 1e-6
 """Relative to that of the targets."""
 _MOST_TO_TUNE = 300
@@ -88,8 +86,10 @@ class DeepSearch(MetaTrained):
     def fit(self, history: History) -> Self:
         encoded, targets = history.encoded, reshaped(history.targets(), "clipped" if self.clipped else "as_is")
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
-        self._failed = (encoded.ids[~ok], float(targets.max(initial=0.0))) if self.failures == "ignored" else None
-        if self.failures == "ignored":
+        # Where everything failed there is no worst loss that a failure could count as.
+        ignored = self.failures == "ignored" or not ok.any()
+        self._failed = (encoded.ids[~ok], float(targets[ok].max(initial=-np.inf))) if ignored else None
+        if ignored:
             encoded, targets = encoded.take(ok), targets[ok]
         with one_blas_thread():
             self._tuned = self._adapted(encoded, targets)
@@ -119,11 +119,7 @@ class DeepSearch(MetaTrained):
             return Levels.known(observed.shift, observed.scale)
         (offset, spread), scales = self._parameters[OFFSET], self._parameters[SCALES]
         levels = np.ones(1) if self.mean == "zero" else _LEVELS
-        far = np.abs(targets - offset).max() > _FOREIGN * (spread + scales[-1]) if len(targets) else False
-        if far:
-            scales = observed.scale * scales / np.median(scales)
-            return Levels(observed.shift, 2.0 * observed.scale, scales, levels)
-        return Levels(float(offset), float(spread), scales, levels)
+        return Levels(float(offset), float(spread), scales, levels).unless_foreign(targets)
 
     def _locate(self, encoded: Encoded) -> Located:
         """Where pipelines are, as tuned; for a pool as much as possible is kept."""

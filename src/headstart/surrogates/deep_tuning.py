@@ -36,7 +36,12 @@ class Located:
 
     points: Array
     means: Array
-    noise: Array
+    log_noise: Array
+    """Before it is kept from going below the least."""
+
+    @property
+    def noise(self) -> Array:
+        return np.asarray(np.exp(np.maximum(self.log_noise, LEAST_LOG_NOISE)))
 
     @classmethod
     def of(cls, network: PipelineNetwork, parameters: Mapping[str, Array], features: Array) -> Located:
@@ -47,28 +52,24 @@ class Located:
         if outputs.log_noise is not None:
             log_noise = log_noise + outputs.log_noise
         points = outputs.points / np.exp(parameters[LENGTHS])
-        return cls(points, np.asarray(means), np.exp(np.maximum(log_noise, LEAST_LOG_NOISE)))
+        return cls(points, np.asarray(means), log_noise)
 
     def moved(self, before: Mapping[str, Array], after: Mapping[str, Array]) -> Located:
         """The same pipelines where only the kernel's parameters differ."""
         points = self.points * np.exp(before[LENGTHS] - after[LENGTHS])
-        log_noise = np.log(self.noise) + float(after[NOISE] - before[NOISE])
-        return Located(points, self.means, np.exp(np.maximum(log_noise, LEAST_LOG_NOISE)))
+        return Located(points, self.means, self.log_noise + float(after[NOISE] - before[NOISE]))
 
     def take(self, rows: Places) -> Located:
-        return Located(self.points[rows], self.means[rows], self.noise[rows])
+        return Located(self.points[rows], self.means[rows], self.log_noise[rows])
 
     def replaced(self, rows: Places, others: Located) -> Located:
         """With others in the place of some."""
         fields = []
-        for name in ("points", "means", "noise"):
+        for name in ("points", "means", "log_noise"):
             value = getattr(self, name).copy()
             value[rows] = getattr(others, name)
             fields.append(value)
         return Located(*fields)
-
-    def joined(self, others: Located) -> Located:
-        return Located(*(np.concatenate([getattr(self, n), getattr(others, n)]) for n in ("points", "means", "noise")))
 
     def __len__(self) -> int:
         return len(self.means)

@@ -41,16 +41,23 @@ class Located:
         (n, Q), (n,) and (n,).
     descriptions
         (n, F), or ``None``.
+    extra
+        (n,), further noise variance of pipelines whose place is a guess.
     """
 
     points: Array
     means: Array
     noise: Array
     descriptions: Array | None = None
+    extra: Array | float = 0.0
 
     def take(self, rows: Places) -> Located:
         described = None if self.descriptions is None else self.descriptions[rows]
         return Located(self.points[rows], self.means[rows], self.noise[rows], described)
+
+    @property
+    def total_noise(self) -> Array:
+        return np.asarray(self.noise + self.extra)
 
     def __len__(self) -> int:
         return len(self.means)

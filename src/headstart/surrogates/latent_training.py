@@ -308,7 +308,16 @@ def train(
         for step in range(first, first if finished else schedule.steps + 1):
             looked = before is not None and step == first
             if not looked and (step % schedule.check_every == 0 or step == schedule.steps):
-                value, seconds = validate(), time.perf_counter() - began
+                try:
+                    value = validate()
+                except NumericalError:
+                    value = np.inf
+                seconds = time.perf_counter() - began
+                if not np.isfinite(value):
+                    logger.warning(
+                        "%s: nothing can be told of validation tasks after %d steps; training ends", name, step
+                    )
+                    break
                 if best is None or value < best[0]:
                     best = (value, step, {part: parameters[part].copy() for part in parameters.names})
                 checks.append((step, value, seconds))
@@ -337,9 +346,12 @@ def train(
                     of_pipelines = part in ("points", "means", "log_noise")
                     parameters.step(part, by, 0.5 * rate if part == "means" else rate, rows if of_pipelines else _ALL)
             np.maximum(parameters["log_noise"], _LEAST_LOG_NOISE, out=parameters["log_noise"])
+            least = _LEAST_LOG_NOISE - parameters["log_noise"].min()
+            np.maximum(parameters["log_level"], least, out=parameters["log_level"])
         if not finished:
             watch.save(parameters.state(step, checks, best, finished=True))
-    assert best is not None
+    if best is None:
+        raise NumericalError(f"training of {name} must have a finite validation loss; lower learning_rate may help")
     parameters.arrays.update(best[2])
     seen = np.array(checks, dtype=np.float64)
     return Trained(parameters.prior(), seen[:, [0, 2, 1]])

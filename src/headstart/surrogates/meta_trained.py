@@ -53,7 +53,10 @@ class MetaTrained(Surrogate):
     def space(self) -> PipelineSpace:
         """The space whose pipelines it knows."""
         if self._space is None:
-            raise InvalidInput(f"{type(self).__name__} learns from other tasks: call meta_fit or load before start")
+            raise InvalidInput(
+                f"{type(self).__name__} learns from other tasks: call meta_fit or load before start, or give "
+                "'headstart fit' a --knowledge FILE that 'headstart metatrain' wrote"
+            )
         return self._space
 
     @property

@@ -44,8 +44,10 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, check_positive
 from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.backend import require_torch
 from headstart.neural.networks import Parameters
 from headstart.numerics.latent_kernel import LatentKernel, Stationary, check_stationary
+from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.nearest import meta_features_name
 from headstart.space.encoded import Encoded
 from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
@@ -132,6 +134,7 @@ class PMF(RecordedGP):
         if metafeatures not in (None, "any") and not linear:
             raise InvalidInput("metafeatures tell of the linear part: they need linear=True")
         check_positive("latent", latent, whole=True)
+        check_positive("map_steps", map_steps, whole=True)
         self.latent = latent
         self.kernel: Stationary = kernel
         self.linear = linear
@@ -187,15 +190,29 @@ class PMF(RecordedGP):
         self.checks_ = trained.checks
         return trained.prior
 
+    @property
+    def needs_metafeatures(self) -> str | None:
+        return None if self.metafeatures == "any" else self.metafeatures
+
+    @property
+    def locates_new(self) -> bool:
+        return self.unseen
+
     def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
+        if self.unseen:
+            require_torch("the map of pipelines")
+        with one_blas_thread():
+            return self._learn(meta, rng)
+
+    def _learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
         parameters = super().learn(meta, rng)
         features = meta.pipelines.features()
         prior = LatentPrior.from_arrays({k: v for k, v in parameters.items() if k.startswith("prior.")}, features)
         name = self._metafeatures_of(meta)
         if name is not None:
             vectors = np.asarray(meta.metafeatures[name])
-            described = np.flatnonzero(np.isfinite(vectors).any(axis=1))
-            given = Standardised.of(meta.select(described))
+            described = np.flatnonzero(np.isfinite(vectors).any(axis=1) & np.isfinite(meta.losses).any(axis=1))
+            given = Standardised.of(meta.select(described), raw=not self.standardise)
             weights = linear_weights(prior, given.residuals + given.means, given.known, rng)
             parameters |= TaskRegression.learn(name, vectors[described], weights).arrays()
         if self.unseen:
@@ -212,6 +229,16 @@ class PMF(RecordedGP):
         enough = (n for n, v in meta.metafeatures.items() if np.isfinite(v).any(axis=1).sum() >= LEAST_TASKS)
         return next(enough, None)
 
+    def _shift(self, task: Task) -> Array:
+        """What the means of pipelines at points (n, Q) change by on this task is points @ this."""
+        linear = self.learned["prior.linear"]
+        regression = TaskRegression.from_arrays(self.learned)
+        vector = None if regression is None else task.metafeatures.get(regression.name)
+        if regression is None or vector is None or not np.isfinite(vector).any():
+            return np.zeros(len(linear))
+        expected = np.where(regression.explained > 0, regression(np.asarray(vector, dtype=np.float64)), 0.0)
+        return np.asarray(np.sqrt(linear) * expected)
+
     def adapted(self, task: Task) -> tuple[LatentPrior, PoolRows]:
         regression = TaskRegression.from_arrays(self.learned)
         vector = None if regression is None else task.metafeatures.get(regression.name)
@@ -219,8 +246,7 @@ class PMF(RecordedGP):
             return super().adapted(task)
         prior, explained = self.prior, regression.explained
         at, kernel = prior.recorded, prior.kernel
-        expected = np.where(explained > 0, regression(np.asarray(vector, dtype=np.float64)), 0.0)
-        means = at.means + (at.points * np.sqrt(kernel.linear)) @ expected
+        means = at.means + at.points @ self._shift(task)
         kernel = replace(kernel, linear=kernel.linear * (1.0 - explained))
         prior = replace(prior, recorded=replace(at, means=means), kernel=kernel)
         return prior, PoolRows(prior, np.float32 if self.single else np.float64)
@@ -228,7 +254,8 @@ class PMF(RecordedGP):
     def locate_new(self, encoded: Encoded) -> Located:
         if not self.unseen:
             return super().locate_new(encoded)
-        return PipelineMap(self.learned)(self.points(encoded))[0]
+        found = PipelineMap(self.learned)(self.points(encoded))[0]
+        return replace(found, means=found.means + found.points @ self._shift(self.task))
 
     def log_seconds(self, encoded: Encoded) -> Array | None:
         if not self.unseen or "recorded.log_seconds" not in self.learned:

@@ -32,6 +32,7 @@ from headstart.numerics.pool_posterior import PoolPosterior
 from headstart.numerics.threads import one_blas_thread
 from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
+from headstart.surrogates.acquisition import OVERHEAD_SECONDS
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
 from headstart.surrogates.meta_trained import MetaTrained
@@ -42,7 +43,6 @@ Places = NDArray[np.int64]
 _KNOWN = 1e-3
 """Uncertainty of what was tried, relative to what it would be otherwise: never none."""
 _LEAST_STD = 1e-9
-_LEAST_SECONDS = 1e-3
 _PIPELINE_ARRAYS = ("values", "active", "choice", "order", "ids")
 
 
@@ -54,8 +54,14 @@ class RecordedGP(MetaTrained):
     """
 
     seed = 0
+    revision = 2
     single: ClassVar[bool] = True
     """Whether the posterior over a pool is kept in single precision: at half the time, and some 1e-5 of a loss."""
+
+    @property
+    def locates_new(self) -> bool:
+        """Whether it can tell where pipelines are that were never recorded."""
+        return False
 
     @abstractmethod
     def learn_prior(self, meta: MetaDataset) -> LatentPrior:
@@ -67,7 +73,9 @@ class RecordedGP(MetaTrained):
         if pipelines.order is not None:
             recorded["order"] = np.asarray(pipelines.order)
         if meta.seconds is not None:
-            recorded["log_seconds"] = relative_log_seconds(np.asarray(meta.seconds, dtype=np.float64))
+            seconds = np.asarray(meta.seconds, dtype=np.float64)
+            if np.isfinite(seconds).any():
+                recorded["log_seconds"] = relative_log_seconds(seconds)
         for made in ("prior", "_known", "_rows"):  # of what was learned before
             self.__dict__.pop(made, None)
         return {**self.learn_prior(meta).arrays(), **{f"recorded.{name}": array for name, array in recorded.items()}}
@@ -93,7 +101,13 @@ class RecordedGP(MetaTrained):
         return self.prior, self._rows
 
     def start(self, task: Task) -> Self:
-        prior, rows = self.adapted(task)
+        if task.candidates.pool is None and not self.locates_new:
+            raise UnknownPipeline(
+                f"{type(self).__name__} knows only the recorded pipelines of its meta-dataset, and a live table has "
+                "others; PMF can learn where those are: headstart metatrain META --surrogate 'pmf(unseen=True)'"
+            )
+        with one_blas_thread():
+            prior, rows = self.adapted(task)
         fresh = super().start(task)
         fresh.prior, fresh._pool = prior, None
         at = prior.recorded
@@ -130,28 +144,38 @@ class RecordedGP(MetaTrained):
             return recorded
         found = self.locate_new(encoded.take(new))
         recorded.points[new], recorded.means[new], recorded.noise[new] = found.points, found.means, found.noise
+        recorded.extra = np.zeros(len(recorded))
+        recorded.extra[new] = found.extra
         if recorded.descriptions is not None:
             recorded.descriptions[new] = found.descriptions
         return recorded
 
     def fit(self, history: History) -> Self:
-        encoded, targets = history.with_pending()
         # That a pipeline failed says nothing of the loss of others: on the other tasks a failure is a missing cell.
-        ok = np.array([trial.outcome.ok for trial in history] + [True] * (len(targets) - len(history)), dtype=bool)
-        self._tried = encoded.ids, targets
-        seen = encoded.take(ok)
+        ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
+        seen, targets = history.encoded.take(ok), history.targets()[ok]
+        self._failed = history.encoded.ids[~ok], float(targets.max(initial=-np.inf))
+        self._condition(seen, targets)
+        if history.pending:  # believed to come out as predicted: the mean stays, the uncertainty goes
+            waiting = history.candidates.encode([p.pipeline for p in history.pending.values()])
+            believed = self.predict(waiting).mean
+            self._condition(Encoded.concatenate([seen, waiting]), np.concatenate([targets, believed]))
+        return self
+
+    def _condition(self, seen: Encoded, targets: Array) -> None:
+        """The posterior given losses of these pipelines."""
+        self._tried = seen.ids, targets
         self._seen_places = self.places(seen)
         self._seen = self._locate(seen, self._seen_places)
         prior = self.prior
-        values = np.stack([targets[ok], np.ones(len(self._seen)), self._seen.means], axis=1)
+        values = np.stack([targets, np.ones(len(self._seen)), self._seen.means], axis=1)
         with one_blas_thread():
             covariance = prior.covariance(self._seen, self._seen)
-            covariance[np.diag_indices(len(values))] += self._seen.noise
+            covariance[np.diag_indices(len(values))] += self._seen.total_noise
             self._lower = jittered_cholesky(covariance)
             self._whitened = solve_triangular(self._lower, values, lower=True, check_finite=False)
         usual = Levels(prior.offset_mean, prior.offset_std, prior.scales, np.ones(1))
-        self._mixture = Mixture.of(self._whitened, usual)
-        return self
+        self._mixture = Mixture.of(self._whitened, usual.unless_foreign(targets))
 
     def predict(self, encoded: Encoded) -> Prediction:
         places = self.places(encoded)
@@ -159,7 +183,7 @@ class RecordedGP(MetaTrained):
             if (places < 0).any() or (self._seen_places < 0).any():
                 at = self._locate(encoded, places)
                 spread, variance = self._spread(at)
-                means, noise = at.means, at.noise
+                means, noise = at.means, at.total_noise
             else:
                 self._posterior.observe(self._seen_places.tolist())
                 spread = self._posterior.spread(self._whitened)[:, places]
@@ -167,7 +191,11 @@ class RecordedGP(MetaTrained):
                 means, noise = self.prior.recorded.means[places], self.prior.recorded.noise[places]
         mean, std = self._mixture.moments(spread, means, np.maximum(variance, 0.0) + noise)
         std = np.maximum(std, _LEAST_STD)
-        # ε belongs to the pipeline and the task, so what was tried is known, failures too.
+        # ε belongs to the pipeline and the task, so what was tried is known; what failed is no better than the worst.
+        failed, worst = self._failed
+        bad = np.isin(encoded.ids, failed)
+        mean[bad] = np.maximum(mean[bad], worst)
+        std[bad] *= _KNOWN
         tried, targets = self._tried
         value = dict(zip(tried.tolist(), targets.tolist(), strict=True))  # of those tried twice, the last
         known = np.flatnonzero(np.isin(encoded.ids, tried))
@@ -190,7 +218,7 @@ def relative_log_seconds(seconds: Array) -> Array:
     Logarithms, averaged over tasks after each task's mean is taken off; 0 for a pipeline never timed.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(np.maximum(seconds, _LEAST_SECONDS))
+        logs = np.log(seconds + OVERHEAD_SECONDS)
     there = np.isfinite(logs)
     of_tasks = np.where(there, logs, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     over = np.where(there, logs - of_tasks[:, None], 0.0)

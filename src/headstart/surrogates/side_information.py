@@ -222,7 +222,6 @@ class PipelineMap:
         known = self.parameters
         found = self._network(known, features) * known["map.scale"] + known["map.center"]
         q = found.shape[1] - 3
-        noise = np.exp(found[:, q + 1]) + float(known["map.wrong"])
-        return Located(found[:, :q], found[:, q], noise, features), found[:, q + 2] if bool(
-            known["map.timed"]
-        ) else None
+        wrong = np.full(len(found), float(known["map.wrong"]))
+        located = Located(found[:, :q], found[:, q], np.exp(found[:, q + 1]), features, wrong)
+        return located, found[:, q + 2] if bool(known["map.timed"]) else None
