@@ -161,7 +161,7 @@ def train(
             for tensor in tensors.values():
                 tensor.grad = None
             batch_loss = loss(tensors, rng)
-            if not bool(torch.isfinite(batch_loss)) and best is not None:
+            if not bool(torch.isfinite(batch_loss)) and best is not None and best[1] > 0:
                 logger.warning("%s: the loss of step %d is not finite; training ends with the best so far", name, step)
                 break
             if not bool(torch.isfinite(batch_loss)):
