@@ -12,6 +12,8 @@ from headstart.testing.examples import feed, pool_task, random_trials, small_met
 
 
 class TestTAF(OptimizerContract):
+    seeded = False  # on a pool, since it is trusted from the first pipeline on
+
     def make(self, task):
         return TAFRanking(n_samples=50, n_starts=2, n_observations=20)
 
