@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 _FORMATS = (".svg", ".png", ".pdf")
 _GREY = "#9a9a9a"
+_LABEL_HEIGHT = 0.24
+"""Of a figure for each of its labels, in inches."""
 _LEAST_GAP = 0.045
 """Between labels, as a share of the height."""
 
@@ -61,10 +63,10 @@ def plot_results(results: Results, path: Path, methods: Sequence[str] | None = N
     methods
         Those drawn in colour and labelled, in this order; the others are grey. All when omitted.
     """
-    with figure_in(path, (11, 4.6)) as figure:
+    ordered = order_by_regret(results, results.evaluations)
+    shown = list(ordered if methods is None else methods)
+    with figure_in(path, (11, max(4.6, _LABEL_HEIGHT * len(shown)))) as figure:
         left, right = figure.subplots(1, 2)
-        ordered = order_by_regret(results, results.evaluations)
-        shown = list(ordered if methods is None else methods)
         chosen = dict(zip(shown, colours(len(shown)), strict=True))
         ranked = [name for name in ordered if results.methods[name]["rank_mean"] is not None]
         _panel(left, results, ranked, "rank", chosen)
@@ -110,6 +112,7 @@ def _label(axes: Any, names: Sequence[str], results: Results, what: str, colours
     ordered = sorted(wanted, key=lambda n: wanted[n])
     gap = min(_LEAST_GAP, 1.0 / max(1, len(ordered)))
     places = spread(np.array([wanted[n] for n in ordered]), gap)
+    places += max(0.0, -places[0]) - max(0.0, places[-1] - 1.0)  # inside the panel
     for name, place in zip(ordered, places, strict=True):
         axes.annotate(
             name,
@@ -120,7 +123,14 @@ def _label(axes: Any, names: Sequence[str], results: Results, what: str, colours
             va="center",
             color=colours[name],
             fontsize=7,
-            arrowprops={"arrowstyle": "-", "color": colours[name], "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colours[name],
+                "linewidth": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
         )
 
 
