@@ -107,11 +107,6 @@ class LatentKernel:
         other = left if right is None else right
         return self.linear_matrix(left, other) + self.stationary_matrix(left, other)
 
-    def variance(self, points: Array) -> Array:
-        """Prior variances (n,)."""
-        variance: Array = (points**2) @ self.linear
-        return variance if self.kind == "linear" else variance + self.output_scale
-
     def gradient(self, points: Array, by_matrix: Array, by_stationary: Array | None = None) -> Gradient:
         """Of a loss whose derivative by ``matrix(points)`` is `by_matrix`, which must be symmetric.
 

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 Array = NDArray[np.float64]
 Row = NDArray[np.floating[Any]]
@@ -87,13 +86,6 @@ class PoolPosterior:
         self._lower[n, n] = spread
         self.variance -= row**2
         self.observed.append(point)
-
-    def whiten(self, values: Array) -> Array:
-        """L⁻¹ B for values (n, k) at the observed points."""
-        if not len(values):
-            return values
-        whitened: Array = solve_triangular(self.lower, values, lower=True, check_finite=False)
-        return whitened
 
     def spread(self, whitened: Array) -> Array:
         """K_·o (K_oo + ψ)⁻¹ B over all points, (k, P), of whitened values (n, k)."""

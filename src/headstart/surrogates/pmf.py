@@ -37,7 +37,7 @@ steps              gradient steps of 1e-7      Adam, until the validation tasks 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,33 +229,39 @@ class PMF(RecordedGP):
         enough = (n for n, v in meta.metafeatures.items() if np.isfinite(v).any(axis=1).sum() >= LEAST_TASKS)
         return next(enough, None)
 
-    def _shift(self, task: Task) -> Array:
-        """What the means of pipelines at points (n, Q) change by on this task is points @ this."""
-        linear = self.learned["prior.linear"]
+    _shift: Array | None = None
+    """What the means of pipelines at points (n, Q) change by on the task at hand is ``points @ _shift``."""
+
+    def start(self, task: Task) -> Self:
+        fresh = super().start(task)
+        expected = self._expected(task)
+        fresh._shift = None if expected is None else expected[0]
+        return fresh
+
+    def _expected(self, task: Task) -> tuple[Array, Array] | None:
+        """Shift of the means and share r² explained, (Q,) each, by the task's meta-features; ``None`` without any."""
         regression = TaskRegression.from_arrays(self.learned)
         vector = None if regression is None else task.metafeatures.get(regression.name)
         if regression is None or vector is None or not np.isfinite(vector).any():
-            return np.zeros(len(linear))
-        expected = np.where(regression.explained > 0, regression(np.asarray(vector, dtype=np.float64)), 0.0)
-        return np.asarray(np.sqrt(linear) * expected)
+            return None
+        weights = np.where(regression.explained > 0, regression(np.asarray(vector, dtype=np.float64)), 0.0)
+        return np.sqrt(self.learned["prior.linear"]) * weights, regression.explained
 
     def adapted(self, task: Task) -> tuple[LatentPrior, PoolRows]:
-        regression = TaskRegression.from_arrays(self.learned)
-        vector = None if regression is None else task.metafeatures.get(regression.name)
-        if regression is None or vector is None or not np.isfinite(vector).any():
+        expected = self._expected(task)
+        if expected is None:
             return super().adapted(task)
-        prior, explained = self.prior, regression.explained
-        at, kernel = prior.recorded, prior.kernel
-        means = at.means + at.points @ self._shift(task)
-        kernel = replace(kernel, linear=kernel.linear * (1.0 - explained))
-        prior = replace(prior, recorded=replace(at, means=means), kernel=kernel)
+        shift, explained = expected
+        at, kernel = self.prior.recorded, self.prior.kernel
+        recorded = replace(at, means=at.means + at.points @ shift)
+        prior = replace(self.prior, recorded=recorded, kernel=replace(kernel, linear=kernel.linear * (1.0 - explained)))
         return prior, PoolRows(prior, np.float32 if self.single else np.float64)
 
     def locate_new(self, encoded: Encoded) -> Located:
         if not self.unseen:
             return super().locate_new(encoded)
         found = PipelineMap(self.learned)(self.points(encoded))[0]
-        return replace(found, means=found.means + found.points @ self._shift(self.task))
+        return found if self._shift is None else replace(found, means=found.means + found.points @ self._shift)
 
     def log_seconds(self, encoded: Encoded) -> Array | None:
         if not self.unseen or "recorded.log_seconds" not in self.learned:

@@ -217,8 +217,7 @@ def relative_log_seconds(seconds: Array) -> Array:
 
     Logarithms, averaged over tasks after each task's mean is taken off; 0 for a pipeline never timed.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(seconds + OVERHEAD_SECONDS)
+    logs = np.log(seconds + OVERHEAD_SECONDS)
     there = np.isfinite(logs)
     of_tasks = np.where(there, logs, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
     over = np.where(there, logs - of_tasks[:, None], 0.0)
