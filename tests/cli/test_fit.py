@@ -36,26 +36,11 @@ def table(rows=60, seed=0):
     return frame
 
 
-class Ran:
-    """What a command gave."""
-
-    def __init__(self, code, captured):
-        self.code, self.out, self.err = code, captured.out, captured.err
-
-
 @pytest.fixture
-def headstart(capsys, tmp_path, monkeypatch):
-    """The command, run in this process in a directory of its own with a table in it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+def headstart(command):
+    """The command, with a table in its directory."""
     table().to_csv("train.csv", index=False)
-
-    def run(*args):
-        with pytest.raises(SystemExit) as ended:
-            main([str(arg) for arg in args])
-        return Ran(ended.value.code, capsys.readouterr())
-
-    return run
+    return command
 
 
 def start(directory, *args):

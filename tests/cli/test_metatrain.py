@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from headstart import HeadstartClassifier
-from headstart.cli.main import main
 from headstart.errors import InvalidInput, SpaceError
 from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
@@ -44,22 +43,10 @@ def meta(tmp_path_factory):
     return path
 
 
-class Ran:
-    def __init__(self, code, captured):
-        self.code, self.out, self.err = code, captured.out, captured.err
-
-
 @pytest.fixture
-def headstart(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def headstart(command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
-
-    def run(*args):
-        with pytest.raises(SystemExit) as ended:
-            main([str(arg) for arg in args])
-        return Ran(ended.value.code, capsys.readouterr())
-
-    return run
+    return command
 
 
 @pytest.fixture
