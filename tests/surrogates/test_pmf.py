@@ -282,7 +282,14 @@ class TestPosterior:
     def test_recovers_a_low_rank_matrix_of_which_most_is_missing(self):
         meta = low_rank(missing=0.8, n_tasks=150)
         train_tasks = list(range(1, 150))
-        settings = {"encodings": False, "training": "all", "tasks": 30, "pipelines": 50, "check_every": 50}
+        settings = {
+            "logarithmic": False,
+            "encodings": False,
+            "training": "all",
+            "tasks": 30,
+            "pipelines": 50,
+            "check_every": 50,
+        }
         model = PMF(latent=3, kernel="linear", steps=300, **settings)
         model.meta_fit(meta.select(train_tasks))
         task, history = told(meta, 0, range(15))

@@ -17,7 +17,7 @@ from headstart.task import Task
 from headstart.testing.examples import pool_task, small_meta
 from headstart.trials import Limits, Proposal, Trial
 
-QUICK = {"latent": 3, "steps": 20, "tasks": 10, "pipelines": 40, "check_every": 10}
+QUICK = {"latent": 3, "logarithmic": False, "steps": 20, "tasks": 10, "pipelines": 40, "check_every": 10}
 
 
 def described_meta(n_tasks=80, n_pipelines=60):
@@ -65,7 +65,7 @@ class TestTasks:
 
     def test_weights_are_those_the_losses_were_made_of(self):
         meta = described_meta()
-        model = PMF(latent=3, kernel="linear", encodings=False, steps=0).meta_fit(meta)
+        model = PMF(latent=3, logarithmic=False, kernel="linear", encodings=False, steps=0).meta_fit(meta)
         losses = np.asarray(meta.losses)
         standardised = (losses - losses.mean(axis=1, keepdims=True)) / losses.std(axis=1, keepdims=True)
         prior = model.prior

@@ -206,7 +206,7 @@ def looked_at(
         if step in looks:
             prediction = model.fit(run.history).predict(pool)
             std = prediction.std if prediction.std is not None else np.zeros(len(pool))
-            off = prediction.mean[untried] - truth[untried]
+            off = prediction.mean[untried] - model.as_predicted(truth[untried])
             values["error"].append(float(np.mean(off**2)) if len(off) else 0.0)
             values["variance"].append(float(np.mean(std[untried] ** 2)) if len(off) else 0.0)
     return values

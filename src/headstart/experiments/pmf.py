@@ -26,7 +26,7 @@ FEW = only(LISTED)
 _MAIN = Arm(("pmf", "pmf_paper", "random", "random2x", "random4x", "forest"))
 
 REGRET = Comparison((_MAIN,))
-ERROR = ErrorOverTime(("pmf", "pmf_paper"))
+ERROR = ErrorOverTime(("pmf(logarithmic=False)", "pmf_paper"))
 MISSING = Comparison(
     (
         Arm((*_MAIN.methods, "fmlp")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -187,6 +187,12 @@ class MetaDataset:
         changed = MetaDataset(**{**given, **fields})
         changed.validation = validation
         return changed
+
+    def mapped(self, function: Callable[[Matrix], Matrix]) -> MetaDataset:
+        """The same with a function of all losses in their place, in those of `validation` too."""
+        mapped = self.changed(losses=function(self.losses))
+        mapped.validation = None if self.validation is None else self.validation.mapped(function)
+        return mapped
 
     def held_out(self, rng: np.random.Generator, share: float = 0.1) -> tuple[MetaDataset, MetaDataset]:
         """Tasks to learn from, and tasks to decide by when to stop.

@@ -54,8 +54,10 @@ class LogEI:
         prediction = surrogate.predict(encoded)
         std = np.zeros(len(prediction)) if prediction.std is None else prediction.std
         targets = history.targets()[[trial.outcome.ok for trial in history]]  # a failure is no loss to improve on
-        best = float(targets.min()) if len(targets) else float(prediction.mean.max())
-        return log_expected_improvement(prediction.mean, std, best, margin=self.xi)
+        if not len(targets):
+            return log_expected_improvement(prediction.mean, std, float(prediction.mean.max()), margin=self.xi)
+        wanted = surrogate.as_predicted(np.array([targets.min() - self.xi]))
+        return log_expected_improvement(prediction.mean, std, float(wanted[0]))
 
 
 class LogEIPerSecond(LogEI):

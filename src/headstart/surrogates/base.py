@@ -26,7 +26,7 @@ class Prediction:
     Parameters
     ----------
     mean
-        (n,), in the unit of the targets the surrogate was fitted to.
+        (n,), in the unit of the targets the surrogate was fitted to, or rather of `Surrogate.as_predicted` of them.
     std
         (n,), positive; ``None`` for a surrogate that is deterministic.
     """
@@ -89,6 +89,10 @@ class Surrogate(ABC):
     @abstractmethod
     def predict(self, encoded: Encoded) -> Prediction:
         """Predicted targets of these pipelines; called after `fit`, also after one without any trial."""
+
+    def as_predicted(self, targets: Array) -> Array:
+        """Targets (n,) in the unit of predictions: an increasing function; the same unless a surrogate has its own."""
+        return targets
 
     def log_seconds(self, encoded: Encoded) -> Array | None:  # noqa: ARG002
         """Logarithms (n,) of how long these pipelines take, up to a constant; ``None`` unless other tasks have told."""

@@ -84,7 +84,8 @@ class DeepSearch(MetaTrained):
     _failed: tuple[Places, float] | None
 
     def fit(self, history: History) -> Self:
-        encoded, targets = history.encoded, reshaped(history.targets(), "clipped" if self.clipped else "as_is")
+        encoded = history.encoded
+        targets = reshaped(self.as_predicted(history.targets()), "clipped" if self.clipped else "as_is")
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
         # Where everything failed there is no worst loss that a failure could count as.
         ignored = self.failures == "ignored" or not ok.any()

@@ -71,6 +71,8 @@ class DeepPipe(DeepSearch):
         How much the squared error of the prior mean counts in meta-training, beside the likelihood.
     noise
         ``"shared"`` by all pipelines, or ``"network"``, a head that tells it by pipeline.
+    logarithmic
+        Whether losses are in logarithmic units, see `headstart.surrogates.log_units`.
     targets
         ``"inferred"``, ``"standardised"`` or ``"raw"``; see the module's text.
     clipped
@@ -112,6 +114,7 @@ class DeepPipe(DeepSearch):
         mean: MeanHead = "linear",
         mean_weight: float = 2.0,
         noise: NoiseHead = "network",
+        logarithmic: bool = True,
         targets: Targets = "inferred",
         clipped: bool = False,
         steps: int = 10_000,
@@ -157,6 +160,7 @@ class DeepPipe(DeepSearch):
         self.mean: MeanHead = mean
         self.mean_weight = mean_weight
         self.noise: NoiseHead = noise
+        self.logarithmic = logarithmic
         self.targets: Targets = targets
         self.clipped = clipped
         self.steps = steps
@@ -185,6 +189,7 @@ class DeepPipe(DeepSearch):
             "encoder_layers": 0,
             "mean": "zero",
             "noise": "shared",
+            "logarithmic": False,
             "targets": "raw",
             "steps": 10_000,
             "learning_rate": 1e-4,

@@ -18,10 +18,12 @@ from headstart.space.encoded import Encoded
 from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
 from headstart.surrogates.base import Surrogate, describe_part
+from headstart.surrogates.log_units import log_units, small_loss
 from headstart.task import Task
 
 Array = NDArray[np.float64]
 
+_SMALL = "units.small"
 FORMAT = 1
 """Of files of trained surrogates."""
 
@@ -34,6 +36,8 @@ class MetaTrained(Surrogate):
     """
 
     seed: int
+    logarithmic: bool = False
+    """Whether losses are learned and predicted in logarithmic units, see `headstart.surrogates.log_units`."""
     _space: PipelineSpace | None = None
     _parameters: Parameters
 
@@ -44,10 +48,18 @@ class MetaTrained(Surrogate):
     def meta_fit(self, meta: MetaDataset) -> Self:
         if not len(meta):
             raise InvalidInput(f"{type(self).__name__} learns from other tasks, got a meta-dataset without any")
-        self._parameters = self.learn(meta, np.random.default_rng(self.seed))
+        small = small_loss(meta) if self.logarithmic else None
+        learned_from = meta if small is None else meta.mapped(lambda losses: log_units(losses, small))
+        self._parameters = self.learn(learned_from, np.random.default_rng(self.seed))
+        if small is not None:
+            self._parameters[_SMALL] = np.array(small)
         self._space = meta.pipelines.space
         self.meta_key = meta.key
         return self
+
+    def as_predicted(self, targets: Array) -> Array:
+        small = None if self._space is None else self._parameters.get(_SMALL)
+        return targets if small is None else log_units(targets, float(small))
 
     @property
     def space(self) -> PipelineSpace:

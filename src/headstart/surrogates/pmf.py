@@ -18,6 +18,7 @@ What differs between the paper and the default here, each a setting:
 =================  ==========================  ============================================================
 setting            the paper (`PMF.paper`)     default
 =================  ==========================  ============================================================
+``logarithmic``    no                          losses in logarithmic units: the good end counts
 ``standardise``    losses as they are          each task's losses to mean 0 and standard deviation 1; the new
                                                task's offset and scale are unknowns with a prior
 ``mean``           0                           a mean for each pipeline
@@ -80,6 +81,8 @@ class PMF(RecordedGP):
         Whether a kernel over the pipelines' encodings is added.
     mean
         ``"pipeline"`` or ``"zero"``.
+    logarithmic
+        Whether losses are in logarithmic units, see `headstart.surrogates.log_units`.
     standardise
         Whether each task's losses are standardised.
     noise
@@ -108,6 +111,7 @@ class PMF(RecordedGP):
         linear: bool = True,
         encodings: bool = True,
         mean: Literal["pipeline", "zero"] = "pipeline",
+        logarithmic: bool = True,
         standardise: bool = True,
         noise: Literal["pipeline", "shared"] = "pipeline",
         training: Literal["kernel", "all"] = "kernel",
@@ -140,6 +144,7 @@ class PMF(RecordedGP):
         self.linear = linear
         self.encodings = encodings
         self.mean = mean
+        self.logarithmic = logarithmic
         self.standardise = standardise
         self.noise = noise
         self.training = training
@@ -164,6 +169,7 @@ class PMF(RecordedGP):
             "linear": False,
             "encodings": False,
             "mean": "zero",
+            "logarithmic": False,
             "standardise": False,
             "noise": "shared",
             "training": "all",

@@ -153,7 +153,7 @@ class RecordedGP(MetaTrained):
     def fit(self, history: History) -> Self:
         # That a pipeline failed says nothing of the loss of others: on the other tasks a failure is a missing cell.
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
-        seen, targets = history.encoded.take(ok), history.targets()[ok]
+        seen, targets = history.encoded.take(ok), self.as_predicted(history.targets()[ok])
         self._failed = history.encoded.ids[~ok], float(targets.max(initial=-np.inf))
         self._condition(seen, targets)
         if history.pending:  # believed to come out as predicted: the mean stays, the uncertainty goes

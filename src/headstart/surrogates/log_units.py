@@ -1,0 +1,42 @@
+"""Logarithmic units of losses.
+
+Most pipelines are bad, some are very bad, and all that matters is which of the good ones is best. In logarithmic units
+a loss of 0.010 is as far from 0.011 as 0.10 is from 0.11, so that a model spends itself on the good end. Unlike what is
+in `headstart.surrogates.targets`, these units do not depend on what was observed on a task, so what other tasks have
+told of losses in them can be used.
+
+======  ============  ========================================================================================
+symbol  name in code  equation
+======  ============  ========================================================================================
+y       losses        any numbers
+c       small         a loss next to nothing, see `small_loss`
+u       log_units     asinh(y / c): about ln(2 y / c) for y well above c, y / c around 0
+======  ============  ========================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.metadata.metadataset import MetaDataset
+
+_SHARE = 0.005
+"""Of what losses are usually like."""
+
+
+def log_units(losses: NDArray[Any], small: float) -> NDArray[Any]:
+    """u, of the shape and precision of the losses; NaN stays."""
+    return np.asarray(np.arcsinh(losses / losses.dtype.type(small)))
+
+
+def small_loss(meta: MetaDataset) -> float:
+    """c: a small share of the median over tasks of the median size of a loss."""
+    sizes = [np.abs(row[np.isfinite(row)]) for row in map(meta.loss_row, range(len(meta)))]
+    usual = float(np.median([np.median(size) for size in sizes if len(size)] or [0.0]))
+    if not usual:  # most losses are 0: take those that are not
+        others = np.concatenate([size[size > 0] for size in sizes] or [np.zeros(0)])
+        usual = float(np.median(others)) if len(others) else 1.0
+    return _SHARE * usual
