@@ -9,7 +9,7 @@ told of losses in them can be used.
 symbol  name in code  equation
 ======  ============  ========================================================================================
 y       losses        any numbers
-c       small         a loss next to nothing, see `small_loss`
+c       small         a small loss, see `small_loss`
 u       log_units     asinh(y / c): about ln(2 y / c) for y well above c, y / c around 0
 ======  ============  ========================================================================================
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from headstart.metadata.metadataset import MetaDataset
 
-_SHARE = 0.005
+_SHARE = 0.1
 """Of what losses are usually like."""
 
 
@@ -33,7 +33,7 @@ def log_units(losses: NDArray[Any], small: float) -> NDArray[Any]:
 
 
 def small_loss(meta: MetaDataset) -> float:
-    """c: a small share of the median over tasks of the median size of a loss."""
+    """c: a tenth of the median over tasks of the median size of a loss."""
     sizes = [np.abs(row[np.isfinite(row)]) for row in map(meta.loss_row, range(len(meta)))]
     usual = float(np.median([np.median(size) for size in sizes if len(size)] or [0.0]))
     if not usual:  # most losses are 0: take those that are not

@@ -90,7 +90,11 @@ class RecordedGP(MetaTrained):
     def prior(self) -> LatentPrior:
         """What was learned from other tasks."""
         arrays = {name: value for name, value in self.learned.items() if name.startswith("prior.")}
-        return LatentPrior.from_arrays(arrays, self._known.pool.features())
+        return LatentPrior.from_arrays(arrays, self.described(self._known.pool))
+
+    def described(self, encoded: Encoded) -> Array:
+        """Descriptions (n, F) of pipelines of its space: their encodings, unless a subclass knows better."""
+        return encoded.features()
 
     @cached_property
     def _rows(self) -> PoolRows:
