@@ -63,7 +63,9 @@ class TestDeepPipeWithoutOtherTasks(SurrogateContract):
 
 
 def learned(**settings):
-    return TrainedOnce(**{**SMALL, "logarithmic": False, **settings}).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+    return TrainedOnce(**{**SMALL, "logarithmic": False, "memory": False, **settings}).meta_fit(
+        small_meta().select([1, 2, 3, 4, 5])
+    )
 
 
 def history_of(trials, task):

@@ -22,10 +22,12 @@ from headstart.numerics.standardisation import Standardisation
 from headstart.numerics.threads import one_blas_thread
 from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
+from headstart.surrogates import pipeline_memory
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.deep_posterior import Observed, PoolObserved, PoolProcess
 from headstart.surrogates.deep_tuning import Located, tuned
 from headstart.surrogates.meta_trained import MetaTrained
+from headstart.surrogates.pmf import PMF
 from headstart.surrogates.targets import reshaped
 from headstart.task import Task
 
@@ -57,6 +59,7 @@ class DeepSearch(MetaTrained):
     warm: bool
     own_noise: bool
     failures: Failures
+    memory: bool
     transfer: bool
 
     @property
@@ -74,7 +77,29 @@ class DeepSearch(MetaTrained):
         fresh._net = fresh.network
         fresh._process = None
         fresh._chain = None
+        memory = self._memory
+        fresh._recalled = memory.start(task) if memory is not None and pipeline_memory.knows(memory, task) else None
         return fresh
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether the memory is asked, where there is one: not beside a network that is fine-tuned to the task."""
+        return self.memory and self.transfer and self.fine_tune == "none"
+
+    @property
+    def _memory(self) -> PMF | None:
+        """The memory, made once of what was learned."""
+        if not self._remembers:
+            return None
+        kept: tuple[Parameters, PMF | None] | None = self.__dict__.get("_memory_of")
+        if kept is None or kept[0] is not self._parameters:
+            kept = self.__dict__["_memory_of"] = (
+                self._parameters,
+                pipeline_memory.recalled(self._parameters, self.space),
+            )
+        return kept[1]
+
+    _recalled: PMF | None
 
     _net: PipelineNetwork
     _process: PoolProcess | None
@@ -100,6 +125,8 @@ class DeepSearch(MetaTrained):
                 believed, _ = self._observed.moments(self._locate(waiting), noisy=False)
                 together = Encoded.concatenate([encoded, waiting])
                 self._observed = self._condition(together, np.concatenate([targets, believed]))
+        if self._recalled is not None:
+            self._recalled.fit(history)
         return self
 
     def _condition(self, seen: Encoded, targets: Array) -> Observed:
@@ -227,7 +254,8 @@ class DeepSearch(MetaTrained):
             ids, worst = self._failed
             mean = np.where(np.isin(encoded.ids, ids), np.maximum(mean, worst), mean)
         scale = max(part.scale for part in self._observed.mixture.parts)
-        return Prediction(mean, np.maximum(std, _LEAST_STD * scale))
+        found = Prediction(mean, np.maximum(std, _LEAST_STD * scale))
+        return found if self._recalled is None else pipeline_memory.mixed(found, self._recalled.predict(encoded))
 
 
 def links(n: int) -> list[int]:

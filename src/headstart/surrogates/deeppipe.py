@@ -44,6 +44,7 @@ from headstart.neural.pipeline_training import BatchKind, train_pipeline_network
 from headstart.neural.training import Schedule
 from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
+from headstart.surrogates import pipeline_memory
 from headstart.surrogates.deep_search import OFFSET, SCALES, DeepSearch, Failures, FineTune, Targets
 from headstart.task import Task
 
@@ -96,6 +97,10 @@ class DeepPipe(DeepSearch):
         Whether what belongs to a pipeline alone (the noise) is a part of what its loss may be, or only hides it.
     failures
         ``"worst"`` or ``"ignored"``; see the module's text.
+    memory
+        Whether recorded pipelines are also remembered one by one; see `headstart.surrogates.pipeline_memory`. Where all
+        candidates are on record, predictions are then the even mixture of the network's and the memory's; elsewhere,
+        and where something is fine-tuned, they are the network's.
     transfer
         Whether to learn from other tasks. Otherwise the network begins at random on each task: fine-tune all of it.
     seed
@@ -132,6 +137,7 @@ class DeepPipe(DeepSearch):
         warm: bool = False,
         own_noise: bool = False,
         failures: Failures = "worst",
+        memory: bool = True,
         transfer: bool = True,
         seed: int = 0,
     ) -> None:
@@ -178,6 +184,7 @@ class DeepPipe(DeepSearch):
         self.warm = warm
         self.own_noise = own_noise
         self.failures: Failures = failures
+        self.memory = memory
         self.transfer = transfer
         self.seed = seed
 
@@ -202,6 +209,7 @@ class DeepPipe(DeepSearch):
             "fine_tune_steps": 100,
             "fine_tune_rate": 1e-4,
             "looseness": None,
+            "memory": False,
         }
         return cls(**{**recipe, **changed})
 
@@ -240,7 +248,9 @@ class DeepPipe(DeepSearch):
             n_pipelines=self.n_pipelines,
             mean_weight=self.mean_weight,
         )
-        return {**trained.parameters, **levels, _CHECKS: np.column_stack([trained.checks, trained.seconds])}
+        remembered = pipeline_memory.learned(meta, rng) if self._remembers else {}
+        checks = np.column_stack([trained.checks, trained.seconds])
+        return {**trained.parameters, **levels, **remembered, _CHECKS: checks}
 
     def _new_network(self, space: PipelineSpace) -> PipelineNetwork:
         layers = max(1, _PAPER_LAYERS - self.encoder_layers) if self.aggregation_layers is None else None
@@ -285,7 +295,7 @@ class DeepPipe(DeepSearch):
     # -- new algorithms -----------------------------------------------------------------------------------------
 
     def extended(self, space: PipelineSpace, fine_tune: FineTune = "encoder") -> Self:
-        """The same surrogate for a space with more algorithms.
+        """The same surrogate for a space with more algorithms; what it remembered of single pipelines is left out.
 
         All that was learned stays bit for bit; each new algorithm gets a random encoder and a one-hot choice, and on
         new tasks only these are trained, on the few observations there are, unless `fine_tune` says otherwise.
@@ -316,7 +326,7 @@ class DeepPipe(DeepSearch):
         wider = copy.copy(self)
         larger = network.extended(space)
         rng = np.random.default_rng([self.seed, len(new)])
-        parameters = grown(network, self._parameters, larger, rng)
+        parameters = grown(network, pipeline_memory.forgotten(self._parameters), larger, rng)
         parameters[_WIDTHS] = np.array(larger.widths, dtype=np.float64)
         before = [
             (space.stage_position(stage), space.stage(stage).position(name)) for stage, name in self.new_algorithms

@@ -23,7 +23,8 @@ from headstart.task import Task
 
 Array = NDArray[np.float64]
 
-_SMALL = "units.small"
+UNITS = "units."
+_SMALL = UNITS + "small"
 FORMAT = 1
 """Of files of trained surrogates."""
 
@@ -117,6 +118,11 @@ class MetaTrained(Surrogate):
         if encoded is self.task.candidates.pool:
             self._kept[name] = (encoded, value)
         return value
+
+    def holding(self, parameters: Parameters, space: PipelineSpace) -> Self:
+        """This surrogate with what another one of the same settings has learned."""
+        self._parameters, self._space = parameters, space
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings and what was learned to a file without pickles; `load` reads it."""

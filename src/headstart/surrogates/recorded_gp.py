@@ -76,12 +76,12 @@ class RecordedGP(MetaTrained):
             seconds = np.asarray(meta.seconds, dtype=np.float64)
             if np.isfinite(seconds).any():
                 recorded["log_seconds"] = relative_log_seconds(seconds)
-        for made in ("prior", "_known", "_rows"):  # of what was learned before
+        for made in ("prior", "recorded", "_rows"):  # of what was learned before
             self.__dict__.pop(made, None)
         return {**self.learn_prior(meta).arrays(), **{f"recorded.{name}": array for name, array in recorded.items()}}
 
     @cached_property
-    def _known(self) -> Pool:
+    def recorded(self) -> Pool:
         """The recorded pipelines."""
         arrays = self.learned
         return Pool(Encoded(self.space, *(arrays.get(f"recorded.{name}") for name in _PIPELINE_ARRAYS)))  # type: ignore[arg-type]
@@ -90,7 +90,7 @@ class RecordedGP(MetaTrained):
     def prior(self) -> LatentPrior:
         """What was learned from other tasks."""
         arrays = {name: value for name, value in self.learned.items() if name.startswith("prior.")}
-        return LatentPrior.from_arrays(arrays, self.described(self._known.pool))
+        return LatentPrior.from_arrays(arrays, self.described(self.recorded.pool))
 
     def described(self, encoded: Encoded) -> Array:
         """Descriptions (n, F) of pipelines of its space: their encodings, unless a subclass knows better."""
@@ -125,7 +125,7 @@ class RecordedGP(MetaTrained):
         """Of these pipelines among those recorded, -1 for others; remembered for a pool, which comes every time."""
         if self._pool is not None and self._pool[0] is encoded:
             return self._pool[1]
-        places = self._known.find(encoded)
+        places = self.recorded.find(encoded)
         if encoded is self.task.candidates.pool:
             self._pool = (encoded, places)
         return places

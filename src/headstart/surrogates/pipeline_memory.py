@@ -1,0 +1,57 @@
+"""What `DeepPipe` remembers of recorded pipelines, one by one.
+
+A network knows a pipeline by its hyper-parameters alone. What those do not tell, such as that one of two nearly equal
+pipelines is always the better one, is in the matrix of recorded losses: `PMF` finds it, and what meta-features tell of
+a task with it. The memory is a `PMF` that learned from the same tasks in the same units. It knows nothing of pipelines
+that were never recorded; for those there is the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.networks import Parameters
+from headstart.space.space import PipelineSpace
+from headstart.surrogates.base import Prediction
+from headstart.surrogates.meta_trained import UNITS
+from headstart.surrogates.pmf import PMF
+from headstart.task import Task
+
+Array = NDArray[np.float64]
+_PREFIX = "memory."
+
+
+def learned(meta: MetaDataset, rng: np.random.Generator) -> Parameters:
+    """All that is remembered of tasks whose losses are in the units of predictions already."""
+    return {_PREFIX + name: value for name, value in PMF().learn(meta, rng).items()}
+
+
+def recalled(parameters: Mapping[str, Array], space: PipelineSpace) -> PMF | None:
+    """The memory among what a surrogate learned, in its units; ``None`` if it has none."""
+    kept = {name.removeprefix(_PREFIX): value for name, value in parameters.items() if name.startswith(_PREFIX)}
+    units = {name: value for name, value in parameters.items() if name.startswith(UNITS)}
+    return PMF().holding({**kept, **units}, space) if kept else None
+
+
+def forgotten(parameters: Parameters) -> Parameters:
+    """All but the memory."""
+    return {name: value for name, value in parameters.items() if not name.startswith(_PREFIX)}
+
+
+def knows(memory: PMF, task: Task) -> bool:
+    """Whether all candidates of a task are on record."""
+    pool = task.candidates.pool
+    return pool is not None and bool((memory.recorded.find(pool) >= 0).all())
+
+
+def mixed(one: Prediction, other: Prediction) -> Prediction:
+    """Mean and standard deviation of the even mixture of two predictions."""
+    assert one.std is not None
+    assert other.std is not None
+    mean = (one.mean + other.mean) / 2
+    apart = (one.mean - other.mean) / 2
+    return Prediction(mean, np.sqrt((one.std**2 + other.std**2) / 2 + apart**2))

@@ -1,0 +1,90 @@
+"""DeepPipe's memory of recorded pipelines: when it is asked, and what is made of its answer."""
+
+import numpy as np
+import pytest
+
+from headstart.space import Algorithm, Float
+from headstart.surrogates.base import Prediction
+from headstart.surrogates.deeppipe import DeepPipe
+from headstart.surrogates.pipeline_memory import mixed
+from headstart.surrogates.pmf import PMF
+from headstart.testing import SurrogateContract
+from headstart.testing.examples import live_task, pool_task, random_trials, small_meta, small_space
+
+pytest.importorskip("torch")
+QUICK = {"factor": 2, "outputs": 4, "steps": 20, "n_tasks": 3, "n_pipelines": 20}
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return DeepPipe(**QUICK).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+
+
+def shown(task, n=12):
+    return SurrogateContract.history(task, random_trials(task, n, failing=0.1))
+
+
+def without_memory(learned):
+    alone = DeepPipe(**QUICK, memory=False)
+    return alone.holding(learned.learned, learned.space)
+
+
+def test_the_even_mixture_has_the_moments_of_samples():
+    rng = np.random.default_rng(0)
+    one, other = Prediction(np.array([1.0, -2.0]), np.array([0.5, 0.1])), Prediction(np.array([2.0, 0.0]), np.ones(2))
+    found = mixed(one, other)
+    drawn = np.concatenate([rng.normal(p.mean, p.std, (200_000, 2)) for p in (one, other)])
+    np.testing.assert_allclose(found.mean, drawn.mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(found.std, drawn.std(axis=0), atol=0.01)
+
+
+def test_over_recorded_pipelines_it_is_the_mixture_of_the_network_and_pmf(learned):
+    task = pool_task()
+    history, pool = shown(task), task.candidates.pool
+    meta = small_meta().select([1, 2, 3, 4, 5])
+    memory = PMF().meta_fit(meta).start(task).fit(history).predict(pool)
+    network = without_memory(learned).start(task).fit(history).predict(pool)
+    found = learned.start(task).fit(history).predict(pool)
+    # the seeds of their training differ, which moves the kernel a little
+    np.testing.assert_allclose(2 * found.mean - network.mean, memory.mean, atol=0.05 * memory.mean.std())
+
+
+@pytest.mark.parametrize("where", ["live", "tuned", "extended"])
+def test_elsewhere_it_is_the_network(learned, where):
+    task, model, plain = pool_task(), learned, without_memory(learned)
+    if where == "live":
+        task = live_task()
+    elif where == "tuned":
+        model, plain = (
+            DeepPipe(**QUICK, fine_tune="kernel", fine_tune_steps=2, memory=m).holding(learned.learned, learned.space)
+            for m in (True, False)
+        )
+    else:
+        wider = small_space().extend("estimator", Algorithm("other", params=[Float("depth", 0, 1)]))
+        model, plain = (m.extended(wider, fine_tune="none") for m in (model, plain))
+        assert not any(name.startswith("memory") for name in model.learned)
+    history = shown(task)
+    candidates = SurrogateContract.candidates(task)
+    found, wanted = (m.start(task).fit(history).predict(candidates) for m in (model, plain))
+    np.testing.assert_array_equal(found.mean, wanted.mean)
+    np.testing.assert_array_equal(found.std, wanted.std)
+
+
+def test_a_file_holds_the_memory(learned, tmp_path):
+    learned.save(tmp_path / "deeppipe.npz")
+    task = pool_task()
+    history, pool = shown(task), task.candidates.pool
+    found, wanted = (
+        m.start(task).fit(history).predict(pool) for m in (DeepPipe.load(tmp_path / "deeppipe.npz"), learned)
+    )
+    np.testing.assert_array_equal(found.mean, wanted.mean)
+
+
+def test_training_again_forgets_the_first(learned):
+    task = pool_task()
+    again = DeepPipe(**QUICK).meta_fit(small_meta(seed=1).select([1, 2, 3]))
+    again.start(task)
+    again.meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+    history, pool = shown(task), task.candidates.pool
+    found, wanted = (m.start(task).fit(history).predict(pool) for m in (again, learned))
+    np.testing.assert_array_equal(found.mean, wanted.mean)
