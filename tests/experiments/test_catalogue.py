@@ -37,10 +37,12 @@ def meta():
 def test_every_experiment_can_be_loaded_and_its_methods_exist():
     for entry in EXPERIMENTS.values():
         experiment = entry.load()
+        if hasattr(experiment, "rankings"):
+            experiment = experiment.rankings(entry.meta)
         arms = getattr(experiment, "arms", None) or [experiment]
-        methods = [m for arm in arms for m in getattr(arm, "methods", None) or [arm.method]]
+        methods = [m for arm in arms for m in getattr(arm, "methods", None) or [getattr(arm, "method", "random")]]
         for method in methods:
-            Method.parse(method).make()
+            Method.of(method).make()
     assert len(set(pmf.LISTED)) == 140
 
 
@@ -49,7 +51,7 @@ class TestComparison:
     def cheap(self, monkeypatch):
         monkeypatch.setattr(pmf, "REGRET", Comparison((Arm((FACTORS, "random", "random2x")),)))
         arms = (Arm((FACTORS, "random")), Arm((FACTORS,), pmf.FEW))
-        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison(arms, beside="pmf_regret"))
+        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison(arms, beside=("pmf_regret",)))
 
     def test_a_file_of_results(self, meta, tmp_path):
         found, path = run_experiment("pmf_regret", meta, tmp_path)
@@ -84,7 +86,7 @@ class TestComparison:
         run_experiment("pmf_few_tasks", meta, tmp_path, evaluations=9)
         run_experiment("pmf_regret", meta, tmp_path, evaluations=9)
         arms = (Arm((FACTORS, "random")), Arm((FACTORS,), pmf.FEW))
-        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison(arms, beside="pmf_regret"))
+        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison(arms, beside=("pmf_regret",)))
         monkeypatch.setattr(RandomSearch, "suggest", None)
         found, _ = run_experiment("pmf_few_tasks", meta, tmp_path, evaluations=9)
         assert set(found.results.methods) == {FACTORS, "random", "linear_factors-few(rank=2)"}
@@ -216,7 +218,7 @@ class TestEmbedding:
 
     def test_what_it_cannot_do(self, meta, tmp_path):
         with pytest.raises(InvalidInput, match="no latent points"):
-            latent_points(Constant())
+            latent_points(Constant(), None)
         with pytest.raises(InvalidInput, match="searches nothing"):
             run_experiment("pmf_embedding", meta, tmp_path, tasks=2)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from headstart.experiments.catalogue import Request, Table
+from headstart.experiments.replay import Method
 from headstart.experiments.results import Results, evaluations_shown, order_by_regret, shown
-from headstart.experiments.runner import replay, writing
+from headstart.experiments.runner import given_to, plain, replay, writing
 from headstart.experiments.variants import Variant
 
 
@@ -18,12 +20,12 @@ class Arm:
     Parameters
     ----------
     methods
-        See `headstart.experiments.replay.Method.parse`.
+        See `headstart.experiments.replay.Method`.
     variant
         What they learn from; ``None`` for all training tasks.
     """
 
-    methods: Sequence[str]
+    methods: Sequence[str | Method]
     variant: Variant | None = None
 
 
@@ -57,16 +59,18 @@ class Comparison:
     seeds
         Runs for each task.
     beside
-        Another experiment on the same tasks, if it has methods in common: what it found is used again.
+        Other experiments on the same tasks that may have methods in common, by whatever name, or
+        `headstart.experiments.catalogue.REPLAY`: what they found is used again.
     """
 
     arms: Sequence[Arm]
     seeds: int = 1
-    beside: str | None = None
+    beside: Sequence[str] = ()
 
     def run(self, request: Request) -> Compared:
         """Replay all of it; the file holds `Results`."""
-        self._borrow(request)
+        for other in self.beside:
+            self._borrow(request, other)
         results: Results | None = None
         for arm in self.arms:
             results = replay(
@@ -83,17 +87,37 @@ class Comparison:
         assert results is not None
         return Compared(results)
 
-    def _borrow(self, request: Request) -> None:
-        """Take over what the other experiment found; whether that fits is for the replay to decide."""
-        path = None if self.beside is None else request.file_of(self.beside)
-        if path is None or not path.exists():
+    def _borrow(self, request: Request, other: str) -> None:
+        """Take over what another experiment found with the same settings, given the same, in the same runs."""
+        path = request.file_of(other)
+        if path == request.out or not path.exists():
             return
-        other = Results.load(path)
-        wanted = {name for arm in self.arms if arm.variant is None for name in arm.methods}
+        found = Results.load(path)
+        tasks, evaluations = list(request.partition.test), request.evaluations or 100
+        names = [request.meta.tasks[i] for i in tasks]
+        here = Results(request.meta.name, request.partition.name, evaluations, self.seeds, tasks, names)
+        if not here.same_runs(found):
+            return
+        given = given_to(request.meta, request.partition, request.partition.initial_designs(request.meta))
         with writing(request.out):
-            results = Results.load(request.out) if request.out.exists() else replace(other, methods={})
-            new = {n: e for n, e in other.methods.items() if n in wanted and n not in results.methods}
-            if new and results.same_runs(other):
+            results = Results.load(request.out) if request.out.exists() else here
+            if not results.same_runs(here):
+                return  # whether what is in the file fits is for the replay to say
+            new: dict[str, dict[str, Any]] = {}
+            for method in (Method.of(m) for arm in self.arms if arm.variant is None for m in arm.methods):
+                wanted = (plain(method.make().describe()), given, method.per_step)
+                if not _is(results.methods.get(method.text), method.text, wanted):
+                    same = [entry for name, entry in found.methods.items() if _is(entry, name, wanted)]
+                    if same:
+                        new[method.text] = dict(same[0])
+            if new:
                 results.methods.update(new)
                 results.summarise()
                 results.save(request.out)
+
+
+def _is(entry: dict[str, Any] | None, name: str, wanted: tuple[object, ...]) -> bool:
+    """Whether a method in results has these settings, was given this, and tried so many pipelines at each step."""
+    if entry is None:
+        return False
+    return (entry.get("settings"), entry.get("given"), Method.parse(name).per_step) == wanted

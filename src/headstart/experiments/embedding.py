@@ -1,15 +1,16 @@
 """`Embedding`: where a model with latent points puts the pipelines, and what lies close together there.
 
 A sample of the pipelines is kept with the first dimensions of their points, so that pictures can be drawn anew without
-the model. How much a point's neighbours say about it is measured by its ten nearest in these dimensions, itself left
-out: the share of them with the same estimator, and the share of the variance of a number (the loss on a task, a
-hyper-parameter) that the mean over them explains.
+the model; if that is wanted, also with all dimensions flattened to two by t-SNE. How much a point's neighbours say of it
+is measured by its ten nearest in the dimensions kept, itself left out: the share of them with the same estimator, and
+the share of the variance of a number (the loss on a task, a hyper-parameter) that the mean over them explains.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,11 @@ from headstart.experiments.replay import Method
 from headstart.experiments.results import rounded, shown, write_whole
 from headstart.experiments.runner import given_to, plain
 from headstart.metadata.metadataset import MetaDataset
+from headstart.numerics.threads import one_blas_thread
+from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Surrogate
+from headstart.surrogates.deep_tuning import Located
+from headstart.surrogates.deeppipe import DeepPipe
 from headstart.surrogates.recorded_gp import RecordedGP
 
 Array = NDArray[np.float64]
@@ -50,7 +55,13 @@ class Points:
     estimators, estimator
         Names, and which of them each pipeline has.
     parameter, values
-        A hyper-parameter and its (n,) values, ``None`` where a pipeline does not have it.
+        A hyper-parameter and its (n,) values, ``None`` where a pipeline does not have it; empty if none is looked at.
+    flat
+        (n, 2), all dimensions by t-SNE; empty if that was not wanted.
+    other_losses
+        (n,) losses by the names of other tasks.
+    stages
+        Names of the algorithms of other stages, and which of them each pipeline has.
     """
 
     meta: str
@@ -65,29 +76,40 @@ class Points:
     estimator: list[int]
     parameter: str
     values: list[float | None]
+    flat: list[list[float]] = field(default_factory=list)
+    other_losses: dict[str, list[float | None]] = field(default_factory=dict)
+    stages: dict[str, tuple[list[str], list[int]]] = field(default_factory=dict)
 
     def explained(self, what: str) -> float:
-        """Share of the variance of ``"losses"`` or ``"values"`` that neighbours explain."""
-        given = np.array([np.nan if v is None else v for v in getattr(self, what)])
+        """Share of the variance of ``"losses"`` or ``"values"``, or of the losses on another task, explained by
+        neighbours."""
+        numbers = self.other_losses[what] if what in self.other_losses else getattr(self, what)
+        given = np.array([np.nan if v is None else v for v in numbers])
         known = np.isfinite(given)
         near = nearest(np.array(self.points)[known])
         left = given[known] - given[known][near].mean(axis=1)
         total = given[known].var()
         return float(1 - (left**2).mean() / total) if total > 0 else 0.0
 
-    def alike(self) -> tuple[float, float]:
-        """Share of a point's neighbours that have the same estimator, and of any two points."""
-        own = np.array(self.estimator)
+    def alike(self, stage: str | None = None) -> tuple[float, float]:
+        """Share of a point's neighbours that have the same estimator (or algorithm of a stage), and of any points."""
+        own = np.array(self.estimator if stage is None else self.stages[stage][1])
         near = nearest(np.array(self.points))
         shares = np.bincount(own) / len(own)
         return float((own[near] == own[:, None]).mean()), float((shares**2).sum())
 
     def table(self) -> Table:
-        same, chance = self.alike()
-        rows = [
-            ["neighbours with the same estimator", shown(same, ".3f"), f"{chance:.3f} by chance"],
-            [f"variance of the loss on {self.task} explained", shown(self.explained("losses"), ".3f"), ""],
-            [f"variance of {self.parameter} explained", shown(self.explained("values"), ".3f"), ""],
+        rows = []
+        for stage in (None, *self.stages):
+            same, chance = self.alike(stage)
+            rows.append(
+                [f"neighbours with the same {stage or 'estimator'}", shown(same, ".3f"), f"{chance:.3f} by chance"]
+            )
+        told = {"losses": f"the loss on {self.task}"}
+        told |= {task: f"the loss on {task}" for task in self.other_losses}
+        told |= {"values": self.parameter} if self.parameter else {}
+        rows += [
+            [f"variance of {text} explained", shown(self.explained(what), ".3f"), ""] for what, text in told.items()
         ]
         title = f"{self.meta}: {len(self.points)} pipelines in {len(self.points[0])} of {self.latent} latent dimensions"
         return Table(title, ["by the ten nearest neighbours", "share", ""], rows)
@@ -113,18 +135,24 @@ class Embedding:
     method
         With latent points, see `headstart.experiments.replay.Method.parse`.
     task
-        Its id, for the losses; the first training task where it is not there.
+        Its id, for the losses; the first training task where it is not there. ``None`` for the first two test tasks.
     algorithm
-        Whose first hyper-parameter is looked at.
+        Whose first hyper-parameter is looked at; ``None`` for none.
     sample, dimensions
         How much is kept.
+    flat
+        Whether to flatten all dimensions by t-SNE.
+    stages
+        Other stages than the last whose algorithms are looked at, if the space has them.
     """
 
     method: str
-    task: str
-    algorithm: str
+    task: str | None = None
+    algorithm: str | None = None
     sample: int = 3000
     dimensions: int = 5
+    flat: bool = False
+    stages: Sequence[str] = ()
 
     def run(self, request: Request) -> Points:
         """Learn, take the sample, save it."""
@@ -138,35 +166,74 @@ class Embedding:
                 request.progress.done(f"{method.text}: known already")
                 return known
         request.progress.learning(method.text)
-        points = latent_points(model_of(template.meta_fit(partition.learning(meta))))
+        with one_blas_thread():
+            points = latent_points(model_of(template.meta_fit(partition.learning(meta))), meta.pipelines)
         rows = np.random.default_rng(0).permutation(len(points))[: self.sample]
-        task = meta.ids.index(self.task) if self.task in meta.ids else partition.train[0]
+        task, *others = self._tasks(request)
         pipelines = meta.pipelines.take(rows)
-        parameter, values = _parameter(meta, rows, self.algorithm)
+        parameter, values = ("", []) if self.algorithm is None else _parameter(meta, rows, self.algorithm)
+        there = {stage.name: s for s, stage in enumerate(meta.pipelines.space.stages)}
         found = Points(
             meta=meta.name,
             method=method.text,
             settings=settings,
             given=given,
             latent=points.shape[1],
-            points=[[float(f"{v:.{_DIGITS}g}") for v in row] for row in points[rows, : self.dimensions]],
+            points=short(points[rows, : self.dimensions]),
             task=meta.tasks[task],
-            losses=rounded(np.asarray(meta.loss_row(task), dtype=np.float64)[rows], _DIGITS),
+            losses=_losses(meta, task, rows),
             estimators=list(meta.pipelines.space.stages[-1].names),
             estimator=pipelines.choice[:, -1].tolist(),
             parameter=parameter,
             values=values,
+            flat=short(flattened(points[rows])) if self.flat else [],
+            other_losses={meta.tasks[other]: _losses(meta, other, rows) for other in others},
+            stages={
+                name: (list(meta.pipelines.space.stages[s].names), pipelines.choice[:, s].tolist())
+                for name, s in there.items()
+                if name in self.stages
+            },
         )
         found.save(request.out)
         request.progress.done(f"{method.text}: {len(rows)} latent points")
         return found
 
+    def _tasks(self, request: Request) -> list[int]:
+        """Positions of the tasks whose losses are looked at."""
+        if self.task is None:
+            return list(request.partition.test[:2])
+        return [request.meta.ids.index(self.task) if self.task in request.meta.ids else request.partition.train[0]]
 
-def latent_points(surrogate: Surrogate) -> Array:
-    """Latent points (P, Q) of all recorded pipelines, those dimensions first that began as the first components."""
+
+def latent_points(surrogate: Surrogate, pipelines: Encoded) -> Array:
+    """Latent points (P, Q) of the recorded pipelines it has learned from.
+
+    Those of PMF are in the order of their dimensions, those first that began as the first components; those of DeepPipe
+    are in units of the kernel's length scales.
+    """
+    if isinstance(surrogate, DeepPipe):
+        return Located.of(surrogate.network, surrogate.learned, pipelines.features()).points
     if not isinstance(surrogate, RecordedGP):
-        raise InvalidInput(f"{type(surrogate).__name__} has no latent points; name pmf")
+        raise InvalidInput(f"{type(surrogate).__name__} has no latent points; name pmf or deeppipe")
     return surrogate.prior.recorded.points
+
+
+def _losses(meta: MetaDataset, task: int, rows: NDArray[np.int64]) -> list[float | None]:
+    return rounded(np.asarray(meta.loss_row(task), dtype=np.float64)[rows], _DIGITS)
+
+
+def short(points: Array) -> list[list[float]]:
+    """Points for JSON, with a few significant digits."""
+    return [[float(f"{value:.{_DIGITS}g}") for value in row] for row in points]
+
+
+def flattened(points: Array, seed: int = 0) -> Array:
+    """Points (n, Z) in two dimensions, by t-SNE."""
+    from sklearn.manifold import TSNE
+
+    n = len(points)
+    found: Array = TSNE(2, perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=seed).fit_transform(points)
+    return np.asarray(found, dtype=np.float64)
 
 
 def nearest(points: Array, number: int = _NEIGHBOURS) -> NDArray[np.int64]:

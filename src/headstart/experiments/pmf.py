@@ -32,7 +32,7 @@ MISSING = Comparison(
         Arm((*_MAIN.methods, "fmlp")),
         Arm(("pmf", "pmf_paper(latent=5, learning_rate=0.01)"), SPARSE),
     ),
-    beside="pmf_regret",
+    beside=("pmf_regret",),
 )
-FEW_TASKS = Comparison((_MAIN, Arm(("pmf", "pmf_paper"), FEW)), beside="pmf_regret")
+FEW_TASKS = Comparison((_MAIN, Arm(("pmf", "pmf_paper"), FEW)), beside=("pmf_regret",))
 EMBEDDING = Embedding("pmf_paper", task="943", algorithm="pca")

@@ -15,7 +15,7 @@ import ast
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,20 @@ class Method:
         several = re.fullmatch(r"random([1-9]\d*)x", found[1])
         name = "random" if several else found[1]
         return cls(text.strip(), name, settings, int(several[1]) if several else 1)
+
+    @classmethod
+    def called(cls, label: str, text: str) -> Method:
+        """A method by its text, that goes by another name in results.
+
+        >>> Method.called("gp-linear", "gp(kernel=linear)")
+        Method(text='gp-linear', name='gp', settings={'kernel': 'linear'}, per_step=1)
+        """
+        return replace(cls.parse(text), text=cls.parse(label).text)
+
+    @classmethod
+    def of(cls, method: str | Method) -> Method:
+        """From its text, or as it is."""
+        return method if isinstance(method, Method) else cls.parse(method)
 
     def make(self) -> Optimizer:
         """A new optimizer, before `meta_fit`."""

@@ -70,7 +70,7 @@ class Cell:
 
 def replay(
     meta: MetaDataset,
-    methods: Sequence[str],
+    methods: Sequence[str | Method],
     partition: Partition,
     *,
     evaluations: int = 100,
@@ -107,7 +107,7 @@ def replay(
     """
     for name, value in (("evaluations", evaluations), ("seeds", seeds), ("jobs", jobs)):
         check_positive(name, value, whole=True)
-    wanted = [Method.parse(text) for text in dict.fromkeys(methods)]
+    wanted = list({method.text: method for method in map(Method.of, methods)}.values())
     for method in wanted:
         method.make()  # a wrong name or setting is found before hours are spent
     if variant is not None:
@@ -164,6 +164,8 @@ def _run_method(
             meta = _described(meta, template, partition)
             learning = partition.learning(meta) if variant is None else variant.learning(meta, partition)
             optimizer = template.meta_fit(learning)
+            if variant is not None and variant.made_ready is not None:
+                optimizer = variant.made_ready(optimizer, meta)
         except NeedsTable as error:
             facts = {"seconds_per_suggestion": 0.0, "left_out": str(error)}
             return [None] * len(results.tasks), facts

@@ -12,6 +12,7 @@ from headstart.errors import InvalidInput
 from headstart.experiments.partition import Partition
 from headstart.experiments.replay import Method
 from headstart.metadata.metadataset import MetaDataset
+from headstart.optimizers.base import Optimizer
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,13 @@ class Variant:
         Is put behind the names of methods that learned from it: ``gp-sparse(ard=False)``.
     learning
         Makes it, of the meta-dataset and the partition.
+    made_ready
+        Makes a method that learned from it ready for tasks of the meta-dataset, where it is not yet.
     """
 
     name: str
     learning: Callable[[MetaDataset, Partition], MetaDataset]
+    made_ready: Callable[[Optimizer, MetaDataset], Optimizer] | None = None
 
     def called(self, method: Method) -> Method:
         """The same method under its name in results."""
@@ -81,6 +85,25 @@ def sparse(share: float, seed: int = 0) -> Variant:
         return thinned[0]
 
     return Variant("sparse", learning)
+
+
+def share(part: float, seed: int = 0) -> Variant:
+    """A variant with a share of the tasks: of the training and of the validation tasks, at least one of each.
+
+    Tasks are drawn evenly at random; with the same seed those of a smaller share are among those of a larger one.
+    """
+    if not 0 < part <= 1:
+        raise InvalidInput(f"the share of tasks must be above 0 and at most 1, got {part!r}")
+
+    def learning(meta: MetaDataset, partition: Partition) -> MetaDataset:
+        rng = np.random.default_rng(seed)
+        kept = []
+        for tasks in (partition.train, partition.validation):
+            order = rng.permutation(np.asarray(tasks, dtype=np.int64))
+            kept.append(np.sort(order[: max(1, round(part * len(order)))]).tolist())
+        return meta.learning(*kept)
+
+    return Variant(f"share{part:g}", learning)
 
 
 def only(ids: Collection[str], name: str = "few") -> Variant:
