@@ -46,6 +46,21 @@ class TestDraw:
         assert Partition.draw(meta, 3, 4, 2) == Partition.draw(meta, 3, 4, 2)
         assert len({Partition.draw(meta, seed, 4, 2).test for seed in range(5)}) > 1
 
+    def test_groups_stay_together(self, meta):
+        groups = [f"kind {i % 4}" for i in range(12)]
+        drawn = Partition.draw(meta, 0, 2, 1, groups=groups)
+        lists = (drawn.train, drawn.validation, drawn.test)
+        kinds = [{groups[task] for task in tasks} for tasks in lists]
+        assert [len(kind) for kind in kinds] == [2, 1, 1]
+        assert len(set.union(*kinds)) == 4
+        tests = {Partition.draw(meta, seed, 2, 1, groups=groups).test for seed in range(20)}
+        assert len(tests) == 4
+        assert all(0 not in tasks and 1 not in tasks for tasks in tests)
+        with pytest.raises(InvalidInput, match="leave groups"):
+            Partition.draw(meta, 0, 5, 4, groups=groups)
+        with pytest.raises(InvalidInput, match="one of hard and groups"):
+            Partition.draw(meta, 0, 2, 1, groups=groups, hard=True)
+
     def test_hard_tasks_are_drawn_more_often(self, meta, monkeypatch):
         chances = {2: 8.0, 3: 1.0, 4: 1.0}
         monkeypatch.setattr("headstart.experiments.partition.difficulty", lambda _meta, task: chances.get(task, 0.0))

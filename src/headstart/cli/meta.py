@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headstart.errors import InvalidInput
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -182,20 +184,39 @@ def split(
     hard: Annotated[
         bool, typer.Option("--hard", help="Draw test tasks by how poorly random search does on them.")
     ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="Tasks in whose names this finds the same stay together; at least so many are drawn then.",
+        ),
+    ] = None,
 ) -> None:
     """Draw other test and validation tasks at random, for 'headstart replay --split-file'.
 
     \b
-    Example:
+    Examples:
       headstart meta split pmf --seed 1 --hard --out other.json
+      headstart meta split zap --seed 1 --group '-.*' --out other.json
     """
+    import re
+
     from headstart.experiments.partition import Partition
     from headstart.metadata.sources import load
 
     found = load(meta)
-    drawn = Partition.draw(found, seed, test, validation, hard=hard, name=out.stem)
+    groups = None
+    if group is not None:
+        try:
+            matches = [re.search(group, name) for name in found.tasks]
+        except re.error as error:
+            raise InvalidInput(f"--group must be a regular expression, got {group!r}: {error}") from error
+        groups = [match.group() if match else name for match, name in zip(matches, found.tasks, strict=True)]
+    drawn = Partition.draw(found, seed, test, validation, hard=hard, groups=groups, name=out.stem)
     chances = "proportional to the mean regret of random search after 300 evaluations" if hard else "the same for all"
     about = {"meta": found.name, "seed": seed, "chances of test tasks": chances}
+    if group is not None:
+        about["whole groups of tasks"] = group
     drawn.write(out, about)
     counts = f"train {len(drawn.train)}, validation {len(drawn.validation)}, test {len(drawn.test)}"
     typer.echo(f"{found.name}: {counts} in {out}")

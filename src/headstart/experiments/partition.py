@@ -95,7 +95,15 @@ class Partition:
 
     @classmethod
     def draw(
-        cls, meta: MetaDataset, seed: int, test: int, validation: int, *, hard: bool = False, name: str = "drawn"
+        cls,
+        meta: MetaDataset,
+        seed: int,
+        test: int,
+        validation: int,
+        *,
+        hard: bool = False,
+        groups: Sequence[str] | None = None,
+        name: str = "drawn",
     ) -> Partition:
         """Test and validation tasks drawn at random; the others are learned from.
 
@@ -113,12 +121,23 @@ class Partition:
         hard
             Draw the test tasks one after another with chances proportional to `difficulty`, as section 4.1 of the PMF
             paper does, instead of evenly.
+        groups
+            A label for each task, where several tasks are of the same kind: whole groups are drawn, with at least so
+            many tasks, and what is tested on has no relatives among what is learned from.
         name
             For people.
         """
         check_positive("test", test, whole=True)
         rng = np.random.default_rng(seed)
         known = [i for i in range(len(meta)) if np.isfinite(meta.loss_row(i)).any()]
+        if groups is not None:
+            if hard:
+                raise InvalidInput("hard tasks are drawn one by one, groups as a whole: give one of hard and groups")
+            drawn, validation_tasks, train = _whole_groups(
+                rng, known, [groups[i] for i in known], (test, max(0, validation))
+            )
+            tests = tuple(i for i in drawn if np.ptp(_values(meta, i)) > 0)
+            return cls(name, train, validation_tasks, tests, {i: meta.initial[i] for i in tests if meta.initial[i]})
         chances = np.array([difficulty(meta, i) if hard else float(np.ptp(_values(meta, i)) > 0) for i in known])
         if test > np.count_nonzero(chances) or validation < 0 or test + validation >= len(known):
             raise InvalidInput(
@@ -128,8 +147,8 @@ class Partition:
         tested = rng.choice(known, test, replace=False, p=chances / chances.sum())
         left = np.setdiff1d(known, tested)
         validated = rng.choice(left, validation, replace=False)
-        lists = (np.setdiff1d(left, validated), np.sort(validated), np.sort(tested))
-        train, validation_tasks, tests = (tuple(int(i) for i in tasks) for tasks in lists)
+        arrays = (np.setdiff1d(left, validated), np.sort(validated), np.sort(tested))
+        train, validation_tasks, tests = (tuple(int(i) for i in tasks) for tasks in arrays)
         return cls(name, train, validation_tasks, tests, {i: meta.initial[i] for i in tests if meta.initial[i]})
 
     def write(self, path: Path, about: Mapping[str, Any]) -> None:
@@ -161,6 +180,26 @@ class Partition:
                 known = np.isfinite(meta.loss_row(task)[columns])
                 designs[task] = tuple(int(i) for i in portfolio[known][:N_INITIAL])
         return designs
+
+
+def _whole_groups(
+    rng: np.random.Generator, tasks: Sequence[int], labels: Sequence[str], wanted: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """For each of `wanted` random groups with at least so many tasks, then all that is left."""
+    order = [str(label) for label in rng.permutation(sorted(set(labels)))]
+    found: list[tuple[int, ...]] = []
+    for size in wanted:
+        chosen: list[int] = []
+        while len(chosen) < size and order:
+            label = order.pop()
+            chosen += [task for task, its in zip(tasks, labels, strict=True) if its == label]
+        found.append(tuple(sorted(chosen)))
+    if not order:
+        raise InvalidInput(
+            f"test and validation must leave groups of tasks to learn from, got {sum(wanted)} tasks of "
+            f"{len(tasks)} in {len(set(labels))} groups"
+        )
+    return [*found, tuple(task for task, label in zip(tasks, labels, strict=True) if label in order)]
 
 
 def difficulty(meta: MetaDataset, task: int, evaluations: int = 300) -> float:
