@@ -33,10 +33,16 @@ def experiment(
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at a time; results do not depend on it.")] = 1,
     tasks: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="The first N test tasks only, into a file of their own: a quick look."),
+        typer.Option(
+            min=1, metavar="N", help="The first N test tasks or tables only, into a file of their own: a quick look."
+        ),
     ] = None,
     evaluations: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Another number than the experiment's own.")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Of one search on a raw table, where the experiment is on such tables."),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -64,7 +70,15 @@ def experiment(
     recorded = load(meta or find(name).meta, data)
     with showing_progress() as progress:
         found, path = run_experiment(
-            name, recorded, out, tasks=tasks, evaluations=evaluations, jobs=jobs, progress=progress
+            name,
+            recorded,
+            out,
+            tasks=tasks,
+            evaluations=evaluations,
+            jobs=jobs,
+            progress=progress,
+            data=data,
+            seconds=seconds,
         )
     table = found.table()
     if json:
