@@ -114,7 +114,7 @@ class Tpot:
 def load_tpot() -> Any:
     """TPOT's estimator; raises `MissingDependency` where it is not installed."""
     try:
-        from tpot import TPOTEstimator  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        from tpot import TPOTEstimator
     except ImportError as error:
         raise MissingDependency(f'TPOT is not installed ({error}): pip install "headstart[experiments]"') from error
     return TPOTEstimator
@@ -166,10 +166,7 @@ class Part(BaseEstimator):  # type: ignore[misc]
 
 def tpot_space(space: PipelineSpace) -> Any:
     """A space in TPOT's terms: a sequence with a choice of algorithms for each stage."""
-    from tpot.search_spaces.pipelines import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        ChoicePipeline,
-        SequentialPipeline,
-    )
+    from tpot.search_spaces.pipelines import ChoicePipeline, SequentialPipeline
 
     check_grid(space)
     return SequentialPipeline([ChoicePipeline([_node(algorithm) for algorithm in s.algorithms]) for s in space.stages])
@@ -186,7 +183,7 @@ def check_grid(space: PipelineSpace) -> None:
 def _node(algorithm: Any) -> Any:
     from ConfigSpace import Categorical as Choice
     from ConfigSpace import ConfigurationSpace, Constant
-    from tpot.search_spaces.nodes import EstimatorNode  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    from tpot.search_spaces.nodes import EstimatorNode
 
     if not algorithm.params:
         return EstimatorNode(Part, {_ALGORITHM: algorithm.name}, as_part)
