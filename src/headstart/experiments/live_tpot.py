@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,10 +84,12 @@ class Tpot:
         try:
             with (
                 distributed.LocalCluster(
-                    n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+                    n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
                 ) as cluster,
                 distributed.Client(cluster) as client,
+                warnings.catch_warnings(),
             ):
+                warnings.simplefilter("ignore")
                 estimator(
                     search_space=tpot_space(space),
                     scorers=[],
@@ -114,7 +117,9 @@ class Tpot:
 def load_tpot() -> Any:
     """TPOT's estimator; raises `MissingDependency` where it is not installed."""
     try:
-        from tpot import TPOTEstimator
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what it imports
+            from tpot import TPOTEstimator
     except ImportError as error:
         raise MissingDependency(f'TPOT is not installed ({error}): pip install "headstart[experiments]"') from error
     return TPOTEstimator
