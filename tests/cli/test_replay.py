@@ -113,7 +113,7 @@ def test_experiments_are_listed_and_run(meta, tmp_path):
     call = ["experiment", "pmf_error", "--meta", meta, "--out", tmp_path, "--tasks", 2, "--evaluations", 5]
     done = headstart(*call)
     assert done.returncode == 0, done.stderr
-    assert "pmf: 2 of 2 runs" in done.stderr
+    assert "pmf(logarithmic=False): 2 of 2 runs" in done.stderr
     assert "pmf_paper: variance" in done.stdout
     path = tmp_path / "pmf_error_first2_5evaluations.json"
     assert f"written: {path}" in done.stdout
