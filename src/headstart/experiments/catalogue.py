@@ -144,10 +144,10 @@ EXPERIMENTS = {
     ),
     "deeppipe_new_algorithm": Entry(
         f"{_DEEPPIPE}:NEW_ALGORITHM",
-        "DeepPipe, tables 3 and 4: an algorithm that other tasks did not have, 30 tasks; also on pmf",
+        "DeepPipe, tables 3 and 4: an algorithm that other tasks did not have, 20 tasks; also on pmf",
         "tensor_oboe",
         50,
-        30,
+        20,
     ),
     "deeppipe_cluster": Entry(
         f"{_DEEPPIPE}:CLUSTER", "DeepPipe, figure 4: clusters in random embeddings", "tensor_oboe", None

@@ -27,13 +27,13 @@ _ALONE = (
 )
 
 
-def network(label: str, **settings: int) -> Method:
+def network(label: str, **settings: float) -> Method:
     """The network alone, with some settings changed, under a name of its own."""
     changed = "".join(f", {name}={value}" for name, value in settings.items())
     return Method.called(f"deeppipe-{label}", f"deeppipe({_NETWORK}{changed})")
 
 
-def alone(label: str, **settings: int) -> Method:
+def alone(label: str, **settings: float) -> Method:
     """Without other tasks."""
     changed = "".join(f", {name}={value}" for name, value in settings.items())
     return Method.called(f"deeppipe-{label}", f"deeppipe({_ALONE}{changed})")
@@ -53,8 +53,8 @@ NEW_ALGORITHM = NewAlgorithm(
         "tensor_oboe": ("extra_trees", "gradient_boosting", "logistic_regression", "mlp"),
         "pmf": ("extra_trees", "random_forest", "extreme_gradient_boosting", "k_neighbors"),
     },
-    encoded=ENCODED[1],
-    plain=ENCODED[0],
+    encoded=network("encoders1", factor=8, encoder_layers=1, fine_tune_rate=0.001),
+    plain=network("encoders0", factor=8, encoder_layers=0, fine_tune_rate=0.001),
     untrained=alone("alone", factor=8, encoder_layers=1),
 )
 CLUSTER = Clusters()

@@ -1,9 +1,9 @@
 """`Embedding`: where a model with latent points puts the pipelines, and what lies close together there.
 
 A sample of the pipelines is kept with the first dimensions of their points, so that pictures can be drawn anew without
-the model; if that is wanted, also with all dimensions flattened to two by t-SNE. How much a point's neighbours say of it
-is measured by its ten nearest in the dimensions kept, itself left out: the share of them with the same estimator, and
-the share of the variance of a number (the loss on a task, a hyper-parameter) that the mean over them explains.
+the model; also with all dimensions flattened to two by t-SNE, if that is wanted. How much a point's neighbours say of
+it is measured by its ten nearest in the dimensions kept, itself left out: the share of them with the same estimator,
+and the share of the variance of a number (the loss on a task, a hyper-parameter) that the mean over them explains.
 """
 
 from __future__ import annotations

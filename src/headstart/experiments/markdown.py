@@ -104,6 +104,19 @@ def how_often(results: Results, method: str, what: str) -> tuple[int, int]:
     return int(lowest.sum()), len(lowest)
 
 
+def standing(results: Results, method: str) -> tuple[int, str]:
+    """Place of a ranked method by its mean rank at the end, and a sentence about it."""
+    last = results.evaluations
+    found = {name: float(results.methods[name]["rank_mean"][-1]) for name in results.ranked()}
+    ahead = sorted((name for name in found if found[name] < found[method]), key=lambda name: found[name])
+    behind = f", behind {', '.join(f'`{name}` ({found[name]:.2f})' for name in ahead)}" if ahead else ", the best"
+    width = shown(results.methods[method]["rank_ci"][-1], ".2f")
+    return len(ahead) + 1, (
+        f"After {last} evaluations the mean rank of `{method}` is {found[method]:.2f} ± {width} among "
+        f"{len(found)}{behind}"
+    )
+
+
 def series(numbers: Sequence[int]) -> str:
     """Numbers as in a sentence.
 

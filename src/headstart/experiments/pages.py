@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from headstart.errors import InvalidInput
+from headstart.experiments.deeppipe_page import deeppipe_page
 from headstart.experiments.markdown import TITLES, notes, partial_lines, table
 from headstart.experiments.pmf_page import pmf_page
 from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
@@ -22,7 +23,7 @@ paired by task. `random2x` and `random4x` try two and four pipelines at each ste
 FIELD = (
     *("random", "random2x", "random4x", "average_rank", "portfolio", "smfo", "nearest", "gp", "forest", "dngo", "rgpe"),
     *("oboe", "tensor_oboe", "fmlp", "ablr", "tst_r", "tst_d2v", "taf_r", "fsbo", "ellipsoid", "skl", "linear_factors"),
-    *("pmf", "pmf_paper"),
+    *("pmf", "pmf_paper", "deeppipe", "deeppipe_paper"),
 )
 """Methods that the page is about; it says which of them have not been run."""
 
@@ -37,7 +38,11 @@ def write_pages(folder: Path) -> list[Path]:
     """
     if not (folder / "data").is_dir():
         raise InvalidInput(f"{folder / 'data'} must be a directory with the JSON files of replays; there is none")
-    pages: dict[str, Callable[[Path], Iterator[str] | None]] = {"replay.md": replay_page, "pmf.md": pmf_page}
+    pages: dict[str, Callable[[Path], Iterator[str] | None]] = {
+        "replay.md": replay_page,
+        "pmf.md": pmf_page,
+        "deeppipe.md": deeppipe_page,
+    }
     written = []
     for name, page in pages.items():
         lines = page(folder)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from headstart.experiments.markdown import (
-    TITLES,
-    Word,
-    against,
-    as_in_the_paper,
-    how_often,
-    notes,
-    paired,
-    series,
-    whole,
-)
-from headstart.experiments.reference import EVALUATIONS, RELEASED
-from headstart.experiments.results import Results, shown
+from headstart.experiments.markdown import Word, against, as_in_the_paper, how_often, whole
+from headstart.experiments.paper_page import PaperPage
+from headstart.experiments.results import Results
 from headstart.experiments.sections import Section, compared, errors_lines, points_lines
+from headstart.experiments.to_beat import ToBeat
 
 _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data`: replays of `headstart replay`, and `pmf_*.json` of
@@ -31,104 +21,20 @@ _TO_BEAT = """\
 Mean regret after so many evaluations; then `pmf` minus the method, paired by task, with the p of Wilcoxon's signed-rank
 test. Of the authors' own algorithm only means are known, so there is no test.
 """
-METHOD, PAPER, AUTHORS = "pmf", "pmf_paper", "PMF, the authors' algorithm"
+METHOD, PAPER = "pmf", "pmf_paper"
 RIVALS = (PAPER, "linear_factors", "random4x", "gp", "forest")
-DECISIVE = (25, 50, 100)
 
 
 def pmf_page(folder: Path) -> Iterator[str] | None:
     """The page, where there is a replay of `pmf` or one of its experiments."""
-    replays = [results for results in _replays(folder) if whole(results[1], METHOD)]
-    sections = [section for section in SECTIONS if (folder / "data" / f"{section.name}.json").exists()]
-    return _lines(folder, replays, sections) if replays or sections else None
-
-
-def _replays(folder: Path) -> Iterator[tuple[str, Results]]:
-    """Replays with the names of their files, the meta-datasets' own splits first."""
-    names = [*TITLES, *(f"{name}_partition{k}" for name in TITLES for k in (1, 2))]
-    for name in names:
-        path = folder / "data" / f"replay_{name}.json"
-        if path.exists():
-            yield name, Results.load(path)
-
-
-def _lines(folder: Path, replays: Sequence[tuple[str, Results]], sections: Sequence[Section]) -> Iterator[str]:
-    yield "# PMF: probabilistic matrix factorisation over pipelines\n"
-    yield _INTRODUCTION
-    if replays:
-        yield "## To beat\n"
-        yield _TO_BEAT
-        for name, results in replays:
-            yield from _to_beat(folder, name, results)
-    for section in sections:
-        yield f"## {section.title}\n"
-        yield f"The paper: {section.paper}\n"
-        yield from section.lines(folder, folder / "data" / f"{section.name}.json")
-    missing = [section.name for section in SECTIONS if section not in sections]
-    if missing:
-        yield "Not run yet: " + ", ".join(f"`headstart experiment {name}`" for name in missing) + ".\n"
-    yield from notes(folder, "pmf")
-
-
-def _to_beat(folder: Path, name: str, results: Results) -> Iterator[str]:
-    own = results.split == "test"
-    title = TITLES.get(results.meta, results.meta)
-    yield f"### {title}\n" if own else f"### {title}, partition {name[-1]} of the tasks\n"
-    yield f"{len(results.tasks)} test tasks{'' if own else _drawn(folder, results)}.\n"
-    evaluations = [e for e in EVALUATIONS if e <= results.evaluations]
-    yield "| method | " + " | ".join(map(str, evaluations)) + " | " + " | ".join(f"at {e}" for e in evaluations) + " |"
-    yield "|---|" + "---|" * (2 * len(evaluations))
-    for method in (METHOD, *RIVALS):
-        if not whole(results, method):
-            continue
-        entry = results.methods[method]
-        cells = [f"{shown(entry['regret_mean'][e - 1])} ± {shown(entry['regret_ci'][e - 1])}" for e in evaluations]
-        tests = [paired(results, METHOD, method, e) if method != METHOD else "" for e in evaluations]
-        yield f"| {_bold(method)} | {' | '.join(cells)} | {' | '.join(tests)} |"
-    released = RELEASED.get(results.meta, {}).get(AUTHORS) if own else None
-    if released is not None:
-        figures = dict(zip(EVALUATIONS, released, strict=True))
-        ours = results.methods[METHOD]["regret_mean"]
-        cells = [f"{figures[e]:.4f}" for e in evaluations]
-        cells += [f"{ours[e - 1] - figures[e]:+.4f}" for e in evaluations]
-        yield f"| {AUTHORS} | {' | '.join(cells)} |"
-    yield ""
-    absent = [method for method in RIVALS if not whole(results, method)]
-    if absent:
-        yield "Not run yet: " + ", ".join(f"`{method}`" for method in absent) + ".\n"
-    yield _verdict(results, released)
-
-
-def _drawn(folder: Path, results: Results) -> str:
-    """How a partition was drawn, as its file says."""
-    path = folder / "data" / f"{results.split}.json"
-    if not path.exists():
-        return ""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    about = content.get("about", {})
-    return (
-        f", drawn with seed {about.get('seed')} from all tasks (chances {about.get('chances of test tasks')}); "
-        f"{len(content['train'])} to learn from, {len(content['validation'])} to stop by"
-    )
-
-
-def _verdict(results: Results, released: Sequence[float] | None) -> str:
-    """Where the mean regret of the method is not the lowest."""
-    wanted = [e for e in DECISIVE if e <= results.evaluations]
-    if not wanted:
-        return ""
-    ours = results.methods[METHOD]["regret_mean"]
-    others = {
-        f"`{n}`": {e: results.methods[n]["regret_mean"][e - 1] for e in wanted} for n in RIVALS if whole(results, n)
-    }
-    if released is not None:
-        others["the authors' algorithm"] = dict(zip(EVALUATIONS, released, strict=True))
-    above = {name: [e for e in wanted if ours[e - 1] >= figures[e]] for name, figures in others.items()}
-    exceptions = "; ".join(f"{name} at {series(when)}" for name, when in above.items() if when)
-    return (
-        f"After {series(wanted)} evaluations the mean regret of `{METHOD}` is below that of all others in the table"
-        f"{f', except {exceptions}' if exceptions else ''}.\n"
-    )
+    return PaperPage(
+        "pmf",
+        "PMF: probabilistic matrix factorisation over pipelines",
+        _INTRODUCTION,
+        ToBeat(METHOD, "PMF, the authors' algorithm", "the authors' algorithm", RIVALS),
+        _TO_BEAT,
+        SECTIONS,
+    ).lines(folder)
 
 
 def _regret(results: Results) -> Iterator[str]:
@@ -166,10 +72,6 @@ def _few(results: Results) -> Iterator[str]:
         for other, paper in zip((method, "forest"), rivals, strict=True):
             if whole(results, f"{method}-few") and whole(results, other):
                 yield against(results, f"{method}-few", other, results.evaluations, paper=paper)
-
-
-def _bold(method: str) -> str:
-    return f"**`{method}`**" if method == METHOD else f"`{method}`"
 
 
 SECTIONS = (

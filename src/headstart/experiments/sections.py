@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +11,7 @@ from headstart.experiments.embedding import Points
 from headstart.experiments.markdown import as_in_the_paper, partial_lines, table, whole
 from headstart.experiments.model_error import QUANTITIES, Errors
 from headstart.experiments.results import Results, shown
+from headstart.surrogates.deeppipe import DeepPipe
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,15 @@ class Section:
         What the paper says.
     lines
         Everything else, from the folder and the file.
+    also
+        Other meta-datasets than its own that it is run on.
     """
 
     name: str
     title: str
     paper: str
     lines: Callable[[Path, Path], Iterator[str]]
+    also: Sequence[str] = ()
 
 
 def compared(say: Callable[[Results], Iterator[str]], method: str) -> Callable[[Path, Path], Iterator[str]]:
@@ -43,7 +47,8 @@ def compared(say: Callable[[Results], Iterator[str]], method: str) -> Callable[[
 
         results = Results.load(path)
         plot_results(results, folder / f"{path.stem}.svg")
-        yield f"{len(results.tasks)} test tasks, {results.evaluations} evaluations.\n"
+        yield sizes(results)
+        yield from settings_of(results)
         yield from learned_from(results)
         yield f"![Mean rank and mean regret]({path.stem}.svg)\n"
         yield from table(results, method if whole(results, method) else None)
@@ -52,6 +57,29 @@ def compared(say: Callable[[Results], Iterator[str]], method: str) -> Callable[[
         yield from here(say(results))
 
     return lines
+
+
+def sizes(results: Results) -> str:
+    """How much was run."""
+    first = "" if results.split == "test" else f" ({results.split})"
+    return (
+        f"{len(results.tasks)} test tasks{first}, {results.evaluations} evaluations, runs for each task: "
+        f"{results.seeds}.\n"
+    )
+
+
+def settings_of(results: Results) -> Iterator[str]:
+    """What settings of DeepPipe under a name of their own are: how they differ from the defaults."""
+    said, usual = [], DeepPipe().describe()
+    for name, entry in results.methods.items():
+        surrogate = entry["settings"].get("surrogate")
+        if "-" not in name or "learned_from" in entry or not isinstance(surrogate, dict):
+            continue
+        if surrogate.get("name") == usual["name"]:
+            changed = [f"{key}={value}" for key, value in surrogate.items() if usual.get(key, value) != value]
+            said.append(f"`{name}` is `deeppipe({', '.join(changed)})`")
+    if said:
+        yield "; ".join(said) + ".\n"
 
 
 def learned_from(results: Results) -> Iterator[str]:

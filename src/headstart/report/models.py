@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from headstart.report.curves import colours, figure_in
 
 if TYPE_CHECKING:
+    from headstart.experiments.cluster import Clustered
     from headstart.experiments.embedding import Points
     from headstart.experiments.model_error import Errors
 
@@ -76,12 +77,62 @@ def plot_pairs(points: Points, path: Path) -> None:
         figure.legend(handles=marks, loc="upper right", frameon=False)
 
 
-def _bare(axes: Any, i: int, j: int, *, left: bool = True, below: bool = True) -> None:
+def plot_flat(points: Points, path: Path) -> None:
+    """Panels of the points flattened to two dimensions: coloured by algorithms, and by losses on tasks."""
+    flat = np.array(points.flat)
+    kinds = {"estimator": (points.estimators, points.estimator), **points.stages}
+    losses = {points.task: points.losses, **points.other_losses}
+    n = len(kinds) + len(losses)
+    with figure_in(path, (9, 4.2 * ((n + 1) // 2))) as figure:
+        panels = iter(figure.subplots((n + 1) // 2, 2, squeeze=False).flat)
+        for name, (names, chosen) in kinds.items():
+            axes = next(panels)
+            _by_kind(axes, flat, names, np.array(chosen))
+            axes.set_title(f"{len(flat):,} pipelines by {name}")
+        for task, values in losses.items():
+            axes, given = next(panels), _numbers(values)
+            known = np.isfinite(given)
+            low, high = np.quantile(given[known], (0.02, 0.98)) if known.any() else (0.0, 1.0)
+            drawn = axes.scatter(*flat[known].T, c=given[known], vmin=low, vmax=high, cmap="viridis_r", **_DOT)
+            _blank(axes)
+            axes.set_title(f"{known.sum():,} pipelines by loss on {task}")
+            figure.colorbar(drawn, ax=axes, label="loss")
+        for axes in panels:
+            axes.set_visible(False)
+
+
+def plot_clusters(clustered: Clustered, path: Path) -> None:
+    """A panel for each number of encoder layers: pipelines by estimator, with the cluster metric."""
+    with figure_in(path, (3.4 * len(clustered.layers), 4.2)) as figure:
+        panels = figure.subplots(1, len(clustered.layers), squeeze=False).flat
+        for axes, layers, flat, metrics in zip(
+            panels, clustered.layers, clustered.flat, clustered.metrics["without"], strict=True
+        ):
+            last = layers == clustered.layers[-1]
+            _by_kind(axes, np.array(flat), clustered.estimators, np.array(clustered.estimator), legend=last)
+            axes.set_title(f"{layers} encoder layers: {metrics[0]:.3f}")
+
+
+def _by_kind(axes: Any, flat: Array, names: list[str], chosen: NDArray[np.int64], *, legend: bool = True) -> None:
+    shades = colours(len(names))
+    order = np.random.default_rng(0).permutation(len(flat))  # or the last kind would hide the others
+    axes.scatter(*flat[order].T, c=[shades[k] for k in chosen[order]], **_DOT)
+    _blank(axes)
+    if legend:
+        marks = [axes.plot([], [], "o", markersize=4, color=c, label=n)[0] for n, c in zip(names, shades, strict=True)]
+        axes.legend(handles=marks, frameon=False, fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _blank(axes: Any) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _bare(axes: Any, i: int, j: int, *, left: bool = True, below: bool = True) -> None:
+    _blank(axes)
     axes.set_xlabel(f"dimension {i + 1}" if below else "")
     axes.set_ylabel(f"dimension {j + 1}" if left else "")
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _numbers(values: list[float | None]) -> Array:

@@ -1,0 +1,175 @@
+"""`ToBeat`: the part of a paper's page that says whether our default of its method is better than all others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from headstart.experiments.markdown import TITLES, paired, series, whole
+from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
+from headstart.experiments.results import Results, half_width, ranks, shown
+
+DECISIVE = (25, 50, 100)
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class ToBeat:
+    """What a method is to beat on replays.
+
+    Parameters
+    ----------
+    method
+        The default setting.
+    authors, short
+        Key of the authors' own figures in `headstart.experiments.reference.RELEASED`, and what sentences call it.
+    rivals
+        Methods to compare with; ``None`` for all other ranked ones, with mean ranks.
+    figures
+        By meta-dataset, methods whose figures in `headstart.experiments.reference.INDEPENDENT` are to be beaten too.
+    """
+
+    method: str
+    authors: str
+    short: str
+    rivals: Sequence[str] | None = None
+    figures: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def lines(self, folder: Path, name: str, results: Results) -> Iterator[str]:
+        """Of one replay, whose file is named so; the method has been run in it."""
+        own = results.split == "test"
+        title = TITLES.get(results.meta, results.meta)
+        yield f"### {title}\n" if own else f"### {title}, partition {name[-1]} of the tasks\n"
+        yield f"{len(results.tasks)} test tasks{'' if own else drawn(folder, results)}.\n"
+        evaluations = [e for e in EVALUATIONS if e <= results.evaluations]
+        decisive = [e for e in DECISIVE if e <= results.evaluations] if self.rivals is None else []
+        columns = [*map(str, evaluations), *(f"at {e}" for e in evaluations), *(f"rank at {e}" for e in decisive)]
+        yield "| method | " + " | ".join(columns) + " |"
+        yield "|---|" + "---|" * len(columns)
+        for method in (self.method, *self._others(results)):
+            if whole(results, method):
+                yield self._row(results, method, evaluations, decisive)
+        given = self._given(results) if own else {}
+        ours = results.methods[self.method]["regret_mean"]
+        for label, (_, figures) in given.items():
+            cells = [f"{figures[e]:.4f}" for e in evaluations]
+            cells += [f"{ours[e - 1] - figures[e]:+.4f}" for e in evaluations] + [""] * len(decisive)
+            yield f"| {label} | {' | '.join(cells)} |"
+        yield ""
+        absent = [method for method in self._others(results) if not whole(results, method)]
+        if absent:
+            yield "Not run yet: " + ", ".join(f"`{method}`" for method in absent) + ".\n"
+        yield self._regret(results, dict(given.values()))
+        if self.rivals is None:
+            yield from self._ranks(results)
+
+    def _others(self, results: Results) -> list[str]:
+        if self.rivals is not None:
+            return list(self.rivals)
+        last = results.evaluations - 1
+        others = [name for name in results.ranked() if name != self.method]
+        return sorted(others, key=lambda name: float(results.methods[name]["rank_mean"][last]))
+
+    def _given(self, results: Results) -> dict[str, tuple[str, dict[int, float]]]:
+        """Figures of others by how a table calls them: how sentences do, and regrets by evaluation."""
+        found = {}
+        released = RELEASED.get(results.meta, {}).get(self.authors)
+        if released is not None:
+            found[self.authors] = (self.short, dict(zip(EVALUATIONS, released, strict=True)))
+        for name in self.figures.get(results.meta, ()):
+            figures = dict(zip(EVALUATIONS, INDEPENDENT[results.meta][name], strict=True))
+            found[f"`{name}`, independent code"] = (f"`{name}` of independent code", figures)
+        return found
+
+    def _row(self, results: Results, method: str, evaluations: Sequence[int], decisive: Sequence[int]) -> str:
+        entry = results.methods[method]
+        cells = [f"{shown(entry['regret_mean'][e - 1])} ± {shown(entry['regret_ci'][e - 1])}" for e in evaluations]
+        own = method == self.method
+        cells += ["" if own else paired(results, self.method, method, e) for e in evaluations]
+        cells += [f"{entry['rank_mean'][e - 1]:.2f} ± {shown(entry['rank_ci'][e - 1], '.2f')}" for e in decisive]
+        text = f"**`{method}`**" if own else f"`{method}`"
+        return f"| {text} | {' | '.join(cells)} |"
+
+    def _regret(self, results: Results, given: Mapping[str, Mapping[int, float]]) -> str:
+        """Where the mean regret of the method is not the lowest."""
+        wanted = [e for e in DECISIVE if e <= results.evaluations]
+        if not wanted:
+            return ""
+        ours = results.methods[self.method]["regret_mean"]
+        others: dict[str, Mapping[int, float]] = {
+            f"`{n}`": {e: results.methods[n]["regret_mean"][e - 1] for e in wanted}
+            for n in self._others(results)
+            if whole(results, n)
+        }
+        others |= given
+        above = {name: [e for e in wanted if ours[e - 1] >= figures[e]] for name, figures in others.items()}
+        exceptions = "; ".join(f"{name} at {series(when)}" for name, when in above.items() if when)
+        return (
+            f"After {series(wanted)} evaluations the mean regret of `{self.method}` is below that of all others in the "
+            f"table{f', except {exceptions}' if exceptions else ''}.\n"
+        )
+
+    def _ranks(self, results: Results) -> Iterator[str]:
+        """Who has a better mean rank, and against how many the difference is more than chance."""
+        names = results.ranked()
+        wanted = [e for e in DECISIVE if e <= results.evaluations]
+        if not wanted or len(names) < 2:
+            return
+        places = dict(zip(names, ranks([results.curves(name) for name in names]), strict=True))
+        ours = places[self.method]
+        better = []
+        for name in self._others(results):
+            for e in wanted:
+                apart = ours[:, e - 1] - places[name][:, e - 1]
+                if apart.mean() >= 0:
+                    width = half_width(apart)
+                    better.append(
+                        f"`{name}` at {e} ({places[name][:, e - 1].mean():.2f} against {ours[:, e - 1].mean():.2f}, "
+                        f"difference paired by task {apart.mean():+.2f} ± "
+                        f"{shown(None if np.isnan(width) else float(width), '.2f')})"
+                    )
+        among = f"of the {len(names)} ranked methods after {series(wanted)} evaluations"
+        exceptions = f", except {'; '.join(better)}" if better else ""
+        yield f"`{self.method}` has the best mean rank {among}{exceptions}.\n"
+        others = [name for name in names if name != self.method]
+        for e in wanted:
+            tests = {name: results.versus(self.method, name, e) for name in others}
+            sure = holm({name: float(test["p"]) for name, test in tests.items()})
+            won = sum(bool(sure[name] and tests[name]["difference"] < 0) for name in others)
+            lost = sum(bool(sure[name] and tests[name]["difference"] > 0) for name in others)
+            yield (
+                f"- After {e} evaluations its regret is lower than that of {won} of the {len(others)} others, and "
+                f"higher than that of {lost}, by more than chance (Wilcoxon, {_LEVEL:.0%}, Holm's correction)."
+            )
+        yield ""
+
+
+def holm(p_values: Mapping[str, float], level: float = _LEVEL) -> dict[str, bool]:
+    """Which of several tests reject at a level that holds for all of them together (Holm 1979).
+
+    >>> holm({"a": 0.01, "b": 0.03, "c": 0.04})
+    {'a': True, 'b': False, 'c': False}
+    """
+    rejected = dict.fromkeys(p_values, False)
+    for k, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        if p_values[name] > level / (len(p_values) - k):
+            break
+        rejected[name] = True
+    return rejected
+
+
+def drawn(folder: Path, results: Results) -> str:
+    """How a partition was drawn, as its file says."""
+    path = folder / "data" / f"{results.split}.json"
+    if not path.exists():
+        return ""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    about = content.get("about", {})
+    return (
+        f", drawn with seed {about.get('seed')} from all tasks (chances {about.get('chances of test tasks')}); "
+        f"{len(content['train'])} to learn from, {len(content['validation'])} to stop by"
+    )
