@@ -80,6 +80,7 @@ class TestToBeat:
         text = page(folder)
         assert "### ZAP, partition 1 of the tasks" in text
         assert "independent code" not in text
+        assert "`deeppipe` not replayed yet: PMF; Tensor-OBOE; ZAP; PMF, partition 1;" in text
         results(levels, meta="zap").save(folder / "data" / "replay_zap.json")
         text = page(folder)
         assert "| `portfolio`, independent code | 0.0033 | 0.0021 | 0.0015 | 0.0007 |" in text

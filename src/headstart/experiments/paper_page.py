@@ -50,6 +50,9 @@ class PaperPage:
             yield self.about_to_beat
             for name, results in replays:
                 yield from self.to_beat.lines(folder, name, results)
+            absent = [name for name in _NAMES if name not in dict(replays)]
+            if absent:
+                yield f"`{self.to_beat.method}` not replayed yet: {'; '.join(map(_title, absent))}.\n"
         missing = []
         for section in self.sections:
             files = _files(folder, section)
@@ -73,10 +76,18 @@ class PaperPage:
         yield from notes(folder, self.name)
 
 
+_NAMES = (*TITLES, *(f"{name}_partition{k}" for name in TITLES for k in (1, 2)))
+"""Of replays, the meta-datasets' own splits first."""
+
+
+def _title(name: str) -> str:
+    meta, _, partition = name.partition("_partition")
+    return f"{TITLES[meta]}, partition {partition}" if partition else TITLES[meta]
+
+
 def _replays(folder: Path) -> Iterator[tuple[str, Results]]:
-    """Replays with the names of their files, the meta-datasets' own splits first."""
-    names = [*TITLES, *(f"{name}_partition{k}" for name in TITLES for k in (1, 2))]
-    for name in names:
+    """Replays with the names of their files."""
+    for name in _NAMES:
         path = folder / "data" / f"replay_{name}.json"
         if path.exists():
             yield name, Results.load(path)
