@@ -57,7 +57,17 @@ class TestDraw:
         assert len(tests) == 4
         assert all(0 not in tasks and 1 not in tasks for tasks in tests)
         with pytest.raises(InvalidInput, match="leave groups"):
-            Partition.draw(meta, 0, 5, 4, groups=groups)
+            Partition.draw(meta, 0, 5, 6, groups=groups)
+        for wrong in ({"groups": groups[:5], "validation": 1}, {"groups": groups, "validation": -1}):
+            with pytest.raises(InvalidInput, match="one for each of the 12 tasks"):
+                Partition.draw(meta, 0, 2, **wrong)
+
+    def test_groups_have_at_least_as_many_tasks_that_can_be_tested_on(self, meta):
+        groups = ["flat"] * 2 + [f"kind {i // 2}" for i in range(2, 12)]
+        for seed in range(20):
+            drawn = Partition.draw(meta, seed, 3, 1, groups=groups)
+            assert len(drawn.test) == 4
+            assert 0 not in drawn.test
         with pytest.raises(InvalidInput, match="one of hard and groups"):
             Partition.draw(meta, 0, 2, 1, groups=groups, hard=True)
 

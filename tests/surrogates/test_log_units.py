@@ -96,3 +96,33 @@ def test_expected_improvement_is_counted_in_the_units_of_the_surrogate(xi):
     scores = LogEI(xi)(Cubed().start(task), history, pool)
     best = (history.targets().min() - xi) ** 3
     np.testing.assert_allclose(scores, log_expected_improvement(np.linspace(-1, 1, len(pool)), 0.3, best))
+
+
+def test_of_negative_scores_there_are_no_logarithms():
+    meta = small_meta()
+    assert small_loss(meta.mapped(lambda losses: losses - 1)) is None
+    learned = PMF(**QUICK).meta_fit(meta.mapped(lambda losses: losses - 1))
+    targets = np.array([-0.9, -0.1])
+    np.testing.assert_array_equal(learned.as_predicted(targets), targets)
+
+
+def test_whole_numbers_are_losses_too():
+    units = log_units(np.array([1, 2, 8]), 0.4)
+    np.testing.assert_allclose(units, np.arcsinh(np.array([2.5, 5.0, 20.0])), rtol=1e-6)
+
+
+def test_infinite_losses_are_not_observed():
+    meta = small_meta()
+
+    def with_infinite(losses):
+        found = losses.copy()
+        found[0, 0] = np.inf
+        return found
+
+    def without(losses):
+        found = losses.copy()
+        found[0, 0] = np.nan
+        return found
+
+    one, other = (PMF(**QUICK).meta_fit(meta.mapped(f)).learned for f in (with_infinite, without))
+    np.testing.assert_array_equal(one["prior.points"], other["prior.points"])

@@ -1,12 +1,16 @@
 """DeepPipe's memory of recorded pipelines: when it is asked, and what is made of its answer."""
 
+import hashlib
+import json
+import pickle
+
 import numpy as np
 import pytest
 
-from headstart.space import Algorithm, Float
+from headstart.space import Algorithm, Encoded, Float
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.deeppipe import DeepPipe
-from headstart.surrogates.pipeline_memory import mixed
+from headstart.surrogates.pipeline_memory import mixture
 from headstart.surrogates.pmf import PMF
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import live_task, pool_task, random_trials, small_meta, small_space
@@ -32,7 +36,7 @@ def without_memory(learned):
 def test_the_even_mixture_has_the_moments_of_samples():
     rng = np.random.default_rng(0)
     one, other = Prediction(np.array([1.0, -2.0]), np.array([0.5, 0.1])), Prediction(np.array([2.0, 0.0]), np.ones(2))
-    found = mixed(one, other)
+    found = mixture(one, other)
     drawn = np.concatenate([rng.normal(p.mean, p.std, (200_000, 2)) for p in (one, other)])
     np.testing.assert_allclose(found.mean, drawn.mean(axis=0), atol=0.01)
     np.testing.assert_allclose(found.std, drawn.std(axis=0), atol=0.01)
@@ -88,3 +92,29 @@ def test_training_again_forgets_the_first(learned):
     history, pool = shown(task), task.candidates.pool
     found, wanted = (m.start(task).fit(history).predict(pool) for m in (again, learned))
     np.testing.assert_array_equal(found.mean, wanted.mean)
+
+
+def test_pipelines_that_are_not_on_record_are_the_networks(learned):
+    task = pool_task()
+    history = shown(task)
+    new = small_space().sample(np.random.default_rng(5), 4)
+    known = task.candidates.pool.take([0, 3])
+    fields = [np.concatenate([getattr(part, name) for part in (known, new)]) for name in ("values", "active", "choice")]
+    both = Encoded(known.space, *fields, ids=np.array([*known.ids, 9001, 9002, 9003, 9004]))
+    model, plain = (m.start(task).fit(history) for m in (learned, without_memory(learned)))
+    found, network, recorded = model.predict(both), plain.predict(both), model.predict(task.candidates.pool)
+    np.testing.assert_allclose(found.mean[2:], network.mean[2:])
+    np.testing.assert_allclose(found.mean[:2], recorded.mean[[0, 3]])
+    np.testing.assert_array_equal(model.predict(new).mean, network.mean[2:])
+
+
+def test_a_started_surrogate_is_no_larger_when_pickled(learned):
+    size = len(pickle.dumps(learned))
+    learned.start(pool_task())
+    assert len(pickle.dumps(learned)) == size
+
+
+def test_the_memory_has_settings_of_its_own_time():
+    """What it is made of is no setting of DeepPipe: whoever changes PMF's defaults raises DeepPipe's revision too."""
+    settings = json.dumps(PMF().describe(), sort_keys=True)
+    assert (hashlib.sha256(settings.encode()).hexdigest()[:12], DeepPipe.revision) == ("998fb4cdec49", 1)

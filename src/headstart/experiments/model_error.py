@@ -3,7 +3,8 @@
 ==============================  ==================  ==========================================================
 quantity                        name in files       of a task, after so many evaluations
 ==============================  ==================  ==========================================================
-mean squared error              error               mean over candidates not tried yet of (µ − y)²
+mean squared error              error               mean over candidates not tried yet of (µ − y)², y in
+                                                    the unit of predictions: `Surrogate.as_predicted`
 posterior predictive variance   variance            mean over the same candidates of v
 two standard errors             error_2se, …        2 s / √T over the T tasks, as figure 6 of the PMF paper
 ==============================  ==================  ==========================================================

@@ -133,10 +133,7 @@ class Partition:
         if groups is not None:
             if hard:
                 raise InvalidInput("hard tasks are drawn one by one, groups as a whole: give one of hard and groups")
-            drawn, validation_tasks, train = _whole_groups(
-                rng, known, [groups[i] for i in known], (test, max(0, validation))
-            )
-            tests = tuple(i for i in drawn if np.ptp(_values(meta, i)) > 0)
+            tests, validation_tasks, train = _whole_groups(meta, rng, known, groups, (test, validation))
             return cls(name, train, validation_tasks, tests, {i: meta.initial[i] for i in tests if meta.initial[i]})
         chances = np.array([difficulty(meta, i) if hard else float(np.ptp(_values(meta, i)) > 0) for i in known])
         if test > np.count_nonzero(chances) or validation < 0 or test + validation >= len(known):
@@ -183,23 +180,32 @@ class Partition:
 
 
 def _whole_groups(
-    rng: np.random.Generator, tasks: Sequence[int], labels: Sequence[str], wanted: Sequence[int]
+    meta: MetaDataset, rng: np.random.Generator, known: Sequence[int], groups: Sequence[str], wanted: tuple[int, int]
 ) -> list[tuple[int, ...]]:
-    """For each of `wanted` random groups with at least so many tasks, then all that is left."""
-    order = [str(label) for label in rng.permutation(sorted(set(labels)))]
+    """Test and validation tasks, random groups with at least so many, then all that is left."""
+    if len(groups) != len(meta) or wanted[1] < 0:
+        raise InvalidInput(
+            f"groups must name one for each of the {len(meta)} tasks and validation not be negative, "
+            f"got {len(groups)} and validation={wanted[1]}"
+        )
+    members: dict[str, list[int]] = {}
+    for task in known:
+        members.setdefault(groups[task], []).append(task)
+    order = list(members)
+    rng.shuffle(order)
     found: list[tuple[int, ...]] = []
-    for size in wanted:
+    for size, testing in zip(wanted, (True, False), strict=True):
         chosen: list[int] = []
         while len(chosen) < size and order:
-            label = order.pop()
-            chosen += [task for task, its in zip(tasks, labels, strict=True) if its == label]
+            tasks = members.pop(order.pop())
+            chosen += [task for task in tasks if not testing or np.ptp(_values(meta, task)) > 0]
+        if len(chosen) < size or not order:
+            raise InvalidInput(
+                f"test and validation must leave groups of tasks to learn from, got {wanted[0]} and {wanted[1]} of "
+                f"{len(known)} tasks in {len(set(groups))} groups"
+            )
         found.append(tuple(sorted(chosen)))
-    if not order:
-        raise InvalidInput(
-            f"test and validation must leave groups of tasks to learn from, got {sum(wanted)} tasks of "
-            f"{len(tasks)} in {len(set(labels))} groups"
-        )
-    return [*found, tuple(task for task, label in zip(tasks, labels, strict=True) if label in order)]
+    return [*found, tuple(sorted(task for tasks in members.values() for task in tasks))]
 
 
 def difficulty(meta: MetaDataset, task: int, evaluations: int = 300) -> float:

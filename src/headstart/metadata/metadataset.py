@@ -189,9 +189,16 @@ class MetaDataset:
         return changed
 
     def mapped(self, function: Callable[[Matrix], Matrix]) -> MetaDataset:
-        """The same with a function of all losses in their place, in those of `validation` too."""
-        mapped = self.changed(losses=function(self.losses))
-        mapped.validation = None if self.validation is None else self.validation.mapped(function)
+        """The same with a function of each loss in its place, in `validation` too; the rest is shared."""
+        mapped = self.select(range(len(self)))
+        mapped.splits = self.splits
+        losses: Any = self._matrices["losses"]
+        mapped._matrices = {**self._matrices, "losses": function(losses)}
+        if self.validation is not None and self.validation._matrices is self._matrices:
+            mapped.validation = self.validation.select(range(len(self.validation)))
+            mapped.validation._matrices = mapped._matrices
+        elif self.validation is not None:
+            mapped.validation = self.validation.mapped(function)
         return mapped
 
     def held_out(self, rng: np.random.Generator, share: float = 0.1) -> tuple[MetaDataset, MetaDataset]:

@@ -3,9 +3,10 @@
 =========================  ==============================  =========================
 symbol                     name in code                    meaning
 =========================  ==============================  =========================
-y*                         best                            lowest target observed
+y*                         –                               lowest target observed
 ξ                          xi                              least improvement counted
-EI(x) = E[max(0, y*−ξ−f)]  exp of `LogEI`'s score
+u                          `Surrogate.as_predicted`        targets in the unit of predictions f
+EI(x)                      exp of `LogEI`'s score          E[max(0, u(y* − ξ) − f)]
 =========================  ==============================  =========================
 """
 
@@ -55,7 +56,7 @@ class LogEI:
         std = np.zeros(len(prediction)) if prediction.std is None else prediction.std
         targets = history.targets()[[trial.outcome.ok for trial in history]]  # a failure is no loss to improve on
         if not len(targets):
-            return log_expected_improvement(prediction.mean, std, float(prediction.mean.max()), margin=self.xi)
+            return log_expected_improvement(prediction.mean, std, float(prediction.mean.max()))
         wanted = surrogate.as_predicted(np.array([targets.min() - self.xi]))
         return log_expected_improvement(prediction.mean, std, float(wanted[0]))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,11 @@ class DeepSearch(MetaTrained):
 
     @property
     def _remembers(self) -> bool:
-        """Whether the memory is asked, where there is one: not beside a network that is fine-tuned to the task."""
-        return self.memory and self.transfer and self.fine_tune == "none"
+        """Whether the memory is asked: not beside a network that is fine-tuned to the task, or has clipped losses."""
+        return self.memory and self.transfer and self.fine_tune == "none" and not self.clipped
+
+    def __getstate__(self) -> dict[str, Any]:  # the memory is made again of what was learned
+        return {name: value for name, value in self.__dict__.items() if name != "_memory_of"}
 
     @property
     def _memory(self) -> PMF | None:
@@ -255,7 +258,7 @@ class DeepSearch(MetaTrained):
             mean = np.where(np.isin(encoded.ids, ids), np.maximum(mean, worst), mean)
         scale = max(part.scale for part in self._observed.mixture.parts)
         found = Prediction(mean, np.maximum(std, _LEAST_STD * scale))
-        return found if self._recalled is None else pipeline_memory.mixed(found, self._recalled.predict(encoded))
+        return found if self._recalled is None else pipeline_memory.mixed(found, self._recalled, encoded)
 
 
 def links(n: int) -> list[int]:

@@ -17,7 +17,7 @@ a, b                  Levels          offset and scale of the new task's losses,
 Decided where the paper is silent. (1) It does not say what units losses are in: ``targets="raw"`` takes them as they
 are; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains on
 standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where losses
-are far outside of that, as those of another metric are, the observations alone decide. (2) "10,000 epochs" over all
+are far above that, as those of another metric may be, the observations alone decide. (2) "10,000 epochs" over all
 tasks would be millions of steps: an epoch is read as one task. (3) Algorithm 2 has no other learning rate than
 Algorithm 1, with which 100 steps move a parameter by 1 % at most; `fine_tune_rate` is a setting. (4) A failure counts
 as the worst loss observed (``failures="worst"``), so that what is like it is avoided; or it says nothing of others
@@ -248,7 +248,7 @@ class DeepPipe(DeepSearch):
             n_pipelines=self.n_pipelines,
             mean_weight=self.mean_weight,
         )
-        remembered = pipeline_memory.learned(meta, rng) if self._remembers else {}
+        remembered = pipeline_memory.learned(meta, rng, self.seed) if self._remembers else {}
         checks = np.column_stack([trained.checks, trained.seconds])
         return {**trained.parameters, **levels, **remembered, _CHECKS: checks}
 

@@ -90,6 +90,7 @@ class Standardised:
     def of(cls, meta: MetaDataset, n_scales: int = 9, *, raw: bool = False) -> Standardised:
         """Of all tasks with a loss; `raw` takes losses as they are, every task with offset 0 and scale 1."""
         losses = np.asarray(meta.losses, dtype=np.float64)
+        losses = np.where(np.isfinite(losses), losses, np.nan)
         losses = losses[np.isfinite(losses).any(axis=1)]
         if not len(losses):
             raise InvalidInput("there must be a task with a loss to learn from, got none")

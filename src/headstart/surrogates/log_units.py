@@ -8,7 +8,7 @@ told of losses in them can be used.
 ======  ============  ========================================================================================
 symbol  name in code  equation
 ======  ============  ========================================================================================
-y       losses        any numbers
+y       losses        0 at best; a few may be negative
 c       small         a small loss, see `small_loss`
 u       log_units     asinh(y / c): about ln(2 y / c) for y well above c, y / c around 0
 ======  ============  ========================================================================================
@@ -25,18 +25,27 @@ from headstart.metadata.metadataset import MetaDataset
 
 _SHARE = 0.1
 """Of what losses are usually like."""
+_FEW = 0.01
+"""Share of losses that may be negative, as an estimate of an error may."""
 
 
 def log_units(losses: NDArray[Any], small: float) -> NDArray[Any]:
-    """u, of the shape and precision of the losses; NaN stays."""
-    return np.asarray(np.arcsinh(losses / losses.dtype.type(small)))
+    """u, of the shape and precision of the losses, at least single; NaN stays."""
+    exact = losses.astype(np.result_type(losses.dtype, np.float32), copy=False)
+    return np.asarray(np.arcsinh(exact / exact.dtype.type(small)))
 
 
-def small_loss(meta: MetaDataset) -> float:
-    """c: a tenth of the median over tasks of the median size of a loss."""
-    sizes = [np.abs(row[np.isfinite(row)]) for row in map(meta.loss_row, range(len(meta)))]
-    usual = float(np.median([np.median(size) for size in sizes if len(size)] or [0.0]))
+def small_loss(meta: MetaDataset) -> float | None:
+    """c: a tenth of the median over tasks of the median loss; ``None`` where losses are often negative.
+
+    A loss is at best 0, or these units make no sense: of negative scores they would resolve the bad end.
+    """
+    observed = [row[np.isfinite(row)] for row in map(meta.loss_row, range(len(meta)))]
+    negative = np.mean([np.mean(losses < 0) for losses in observed if len(losses)] or [0.0])
+    if negative > _FEW:
+        return None
+    usual = float(np.median([np.median(np.abs(losses)) for losses in observed if len(losses)] or [0.0]))
     if not usual:  # most losses are 0: take those that are not
-        others = np.concatenate([size[size > 0] for size in sizes] or [np.zeros(0)])
+        others = np.concatenate([np.abs(losses[losses != 0]) for losses in observed] or [np.zeros(0)])
         usual = float(np.median(others)) if len(others) else 1.0
     return _SHARE * usual

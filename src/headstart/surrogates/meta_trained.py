@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -25,8 +26,8 @@ Array = NDArray[np.float64]
 
 UNITS = "units."
 _SMALL = UNITS + "small"
-FORMAT = 1
-"""Of files of trained surrogates."""
+FORMAT = 2
+"""Of files of trained surrogates; 1 knew no logarithmic units and no memory."""
 
 
 class MetaTrained(Surrogate):
@@ -38,7 +39,10 @@ class MetaTrained(Surrogate):
 
     seed: int
     logarithmic: bool = False
-    """Whether losses are learned and predicted in logarithmic units, see `headstart.surrogates.log_units`."""
+    """Whether losses are learned and predicted in logarithmic units, see `headstart.surrogates.log_units`.
+
+    `learn` is then given losses in them; `fit` has to take `as_predicted` of the targets of the history.
+    """
     _space: PipelineSpace | None = None
     _parameters: Parameters
 
@@ -50,7 +54,7 @@ class MetaTrained(Surrogate):
         if not len(meta):
             raise InvalidInput(f"{type(self).__name__} learns from other tasks, got a meta-dataset without any")
         small = small_loss(meta) if self.logarithmic else None
-        learned_from = meta if small is None else meta.mapped(lambda losses: log_units(losses, small))
+        learned_from = meta if small is None else meta.mapped(partial(log_units, small=small))
         self._parameters = self.learn(learned_from, np.random.default_rng(self.seed))
         if small is not None:
             self._parameters[_SMALL] = np.array(small)

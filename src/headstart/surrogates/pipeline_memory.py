@@ -4,6 +4,8 @@ A network knows a pipeline by its hyper-parameters alone. What those do not tell
 pipelines is always the better one, is in the matrix of recorded losses: `PMF` finds it, and what meta-features tell of
 a task with it. The memory is a `PMF` that learned from the same tasks in the same units. It knows nothing of pipelines
 that were never recorded; for those there is the network.
+
+It has PMF's defaults, so whoever changes those raises the revision of `DeepPipe` too.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from headstart.metadata.metadataset import MetaDataset
 from headstart.neural.networks import Parameters
+from headstart.space.encoded import Encoded
 from headstart.space.space import PipelineSpace
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.meta_trained import UNITS
@@ -25,9 +28,9 @@ Array = NDArray[np.float64]
 _PREFIX = "memory."
 
 
-def learned(meta: MetaDataset, rng: np.random.Generator) -> Parameters:
+def learned(meta: MetaDataset, rng: np.random.Generator, seed: int) -> Parameters:
     """All that is remembered of tasks whose losses are in the units of predictions already."""
-    return {_PREFIX + name: value for name, value in PMF().learn(meta, rng).items()}
+    return {_PREFIX + name: value for name, value in PMF(seed=seed).learn(meta, rng).items()}
 
 
 def recalled(parameters: Mapping[str, Array], space: PipelineSpace) -> PMF | None:
@@ -48,7 +51,22 @@ def knows(memory: PMF, task: Task) -> bool:
     return pool is not None and bool((memory.recorded.find(pool) >= 0).all())
 
 
-def mixed(one: Prediction, other: Prediction) -> Prediction:
+def mixed(found: Prediction, memory: PMF, encoded: Encoded) -> Prediction:
+    """What the network found, mixed evenly with what the memory says of those pipelines that are on record."""
+    known = memory.places(encoded) >= 0
+    if known.all():
+        return mixture(found, memory.predict(encoded))
+    if not known.any():
+        return found
+    assert found.std is not None
+    part = mixture(Prediction(found.mean[known], found.std[known]), memory.predict(encoded.take(known)))
+    assert part.std is not None
+    mean, std = found.mean.copy(), found.std.copy()
+    mean[known], std[known] = part.mean, part.std
+    return Prediction(mean, std)
+
+
+def mixture(one: Prediction, other: Prediction) -> Prediction:
     """Mean and standard deviation of the even mixture of two predictions."""
     assert one.std is not None
     assert other.std is not None
