@@ -51,7 +51,7 @@ def test_unknown_names_and_settings():
         registry.create("optimizer", "bayse")
     with pytest.raises(UnknownName, match="no kind of part"):
         registry.names("optimiser")
-    with pytest.raises(TypeError, match="cannot be made with"):
+    with pytest.raises(TypeError, match="has no setting 'nonsense'"):
         registry.create("optimizer", "bayes", nonsense=1)
     with pytest.raises(TypeError, match="made already"):
         registry.create("optimizer", RandomSearch(), seed=1)
@@ -74,3 +74,28 @@ def test_entry_points_of_the_backport_are_taken_too(monkeypatch):
 
     monkeypatch.setattr(registry, "_plugins", lambda kind: {"elsewhere": EntryPoint()} if kind == "optimizer" else {})
     assert isinstance(registry.create("optimizer", "elsewhere"), RandomSearch)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("gp", {}),
+        ("gp( kernel = linear , ard=False )", {"kernel": "linear", "ard": False}),
+        ("pmf(logarithmic=no, encodings=TRUE, metafeatures=none, latent=5)",
+         {"logarithmic": False, "encodings": True, "metafeatures": None, "latent": 5}),
+        ("x(a='b, c', d=[1, 2], e=\"f(g=1, h=2)\")", {"a": "b, c", "d": [1, 2], "e": "f(g=1, h=2)"}),
+    ],
+)  # fmt: skip
+def test_settings_are_read_from_text(text, settings):
+    assert registry.parsed(text) == (text.partition("(")[0], settings)
+
+
+def test_a_part_inside_a_part_may_have_settings():
+    made = registry.create("optimizer", "bayes(surrogate='gp(kernel=linear)', n_initial=3)")
+    assert (made.n_initial, made.surrogate) == (3, "gp(kernel=linear)")
+    assert registry.create("surrogate", made.surrogate).kernel == "linear"
+
+
+def test_a_setting_that_is_not_there_is_named_with_those_that_are():
+    with pytest.raises(TypeError, match=r"'pmf' has no setting 'latnet'; did you mean 'latent'\? Known: .*unseen"):
+        registry.create("surrogate", "pmf", latnet=5)

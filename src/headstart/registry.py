@@ -10,7 +10,10 @@ and `create("surrogate", "my_surrogate")` finds it.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import logging
+import re
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, get_args
@@ -110,11 +113,58 @@ def find(kind: Kind, name: str) -> Any:
         raise MissingDependency(f"{kind} {name!r}{package} cannot be loaded from {maker.value!r}: {error}") from error
 
 
+_WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}
+
+
+def parsed(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and settings of a part that is written ``NAME`` or ``NAME(setting=value, …)``.
+
+    >>> parsed("gp(kernel=linear, ard=no)")
+    ('gp', {'kernel': 'linear', 'ard': False})
+    >>> parsed("bayes(surrogate='pmf(latent=5, steps=0)', acquisition=log_ei_per_second)")
+    ('bayes', {'surrogate': 'pmf(latent=5, steps=0)', 'acquisition': 'log_ei_per_second'})
+    """
+    found = re.fullmatch(r"\s*([\w.-]+)\s*(?:\((.*)\))?\s*", text)
+    if found is None:
+        raise InvalidInput(f"a method is NAME or NAME(setting=value, ...), got {text!r}")
+    settings: dict[str, Any] = {}
+    for part in _at_commas(found[2] or ""):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise InvalidInput(f"settings of a method are written setting=value, got {part.strip()!r} in {text!r}")
+        value = value.strip()
+        try:
+            settings[key.strip()] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            settings[key.strip()] = _WORDS.get(value.lower(), value)
+    return found[1], settings
+
+
+def _at_commas(text: str) -> list[str]:
+    """Parts between the commas that stand in no quotes and no brackets."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not quote and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
+
 def create(kind: Kind, part: Any, **settings: Any) -> Any:
-    """A part by its name and settings; one that is made already is returned as it is.
+    """A part by its name and settings, which may be in the text too; one that is made already is returned as it is.
 
     An optimizer may also be called by the name of a surrogate: then it is `Bayes` with that surrogate.
     """
+    if isinstance(part, str) and "(" in part:
+        part, written = parsed(part)
+        settings = {**written, **settings}
     if kind == "optimizer" and isinstance(part, str) and part not in _known(kind) and part in _known("surrogate"):
         return find("optimizer", "bayes")(surrogate=create("surrogate", part, **settings))
     if not isinstance(part, str):
@@ -124,6 +174,11 @@ def create(kind: Kind, part: Any, **settings: Any) -> Any:
             )
         return part
     maker = find(kind, part)
+    known = inspect.signature(maker).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"{kind} {part!r} has no setting {name!r}; {suggestion(name, known)}")
     try:
         return maker(**settings)
     except TypeError as error:

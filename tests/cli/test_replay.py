@@ -118,10 +118,12 @@ def test_experiments_are_listed_and_run(meta, tmp_path):
     path = tmp_path / "pmf_error_first2_5evaluations.json"
     assert f"written: {path}" in done.stdout
     again = headstart(*call, "--json")
-    assert "pmf: known already" in again.stderr
+    assert "pmf(logarithmic=False): known already" in again.stderr
     content = json.loads(again.stdout)
     assert content["file"] == str(path)
-    assert content["rows"][0]["5"].startswith(f"{json.loads(path.read_text())['methods']['pmf']['error_mean'][0]:.4f}")
+    assert content["rows"][0]["5"].startswith(
+        f"{json.loads(path.read_text())['methods']['pmf(logarithmic=False)']['error_mean'][0]:.4f}"
+    )
     wrong = headstart("experiment", "pmf_errors", "--meta", meta, "--out", tmp_path)
     assert wrong.returncode == 2
     assert "did you mean 'pmf_error'" in wrong.stderr

@@ -211,6 +211,8 @@ def split(
             matches = [re.search(group, name) for name in found.tasks]
         except re.error as error:
             raise InvalidInput(f"--group must be a regular expression, got {group!r}: {error}") from error
+        if not any(matches):
+            raise InvalidInput(f"--group must be found in names of tasks, such as {found.tasks[0]!r}, got {group!r}")
         groups = [match.group() if match else name for match, name in zip(matches, found.tasks, strict=True)]
     drawn = Partition.draw(found, seed, test, validation, hard=hard, groups=groups, name=out.stem)
     chances = "proportional to the mean regret of random search after 300 evaluations" if hard else "the same for all"
@@ -219,7 +221,8 @@ def split(
         about["whole groups of tasks"] = group
     drawn.write(out, about)
     counts = f"train {len(drawn.train)}, validation {len(drawn.validation)}, test {len(drawn.test)}"
-    typer.echo(f"{found.name}: {counts} in {out}")
+    whole = "" if groups is None else f", of {len(set(groups))} groups"
+    typer.echo(f"{found.name}: {counts}{whole}, in {out}")
 
 
 def _size(place: Path) -> int:

@@ -89,7 +89,9 @@ def _reached(checks: list[Check]) -> str:
         found = [check for check in of_it if math.isfinite(check.loss)]
         if found:
             best = min(found, key=lambda check: check.loss)
-            said.append(f"; {name}: validation loss {best.loss:.4f} after {best.step} of {of_it[-1].step} steps")
+            said.append(
+                f"; {name}: validation loss {best.loss:.4f} at step {best.step}, none lower until step {of_it[-1].step}"
+            )
     return "".join(said)
 
 

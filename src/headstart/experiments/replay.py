@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from headstart.errors import Exhausted, InvalidInput
 from headstart.evaluation.replay import Replay, recorded_task
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
-from headstart.registry import create
+from headstart.registry import create, parsed
 from headstart.trials import Limits, Trial
 
 Array = NDArray[np.float64]
@@ -52,22 +51,9 @@ class Method:
     @classmethod
     def parse(cls, text: str) -> Method:
         """From ``NAME`` or ``NAME(setting=value, …)``; ``randomKx`` tries K pipelines at each step."""
-        found = re.fullmatch(r"\s*([\w.-]+)\s*(?:\((.*)\))?\s*", text)
-        if found is None:
-            raise InvalidInput(f"a method is NAME or NAME(setting=value, ...), got {text!r}")
-        settings: dict[str, Any] = {}
-        for part in (found[2] or "").split(","):
-            if not part.strip():
-                continue
-            key, equals, value = part.partition("=")
-            if not equals:
-                raise InvalidInput(f"settings of a method are written setting=value, got {part.strip()!r} in {text!r}")
-            try:
-                settings[key.strip()] = ast.literal_eval(value.strip())
-            except (ValueError, SyntaxError):
-                settings[key.strip()] = value.strip()
-        several = re.fullmatch(r"random([1-9]\d*)x", found[1])
-        name = "random" if several else found[1]
+        called, settings = parsed(text)
+        several = re.fullmatch(r"random([1-9]\d*)x", called)
+        name = "random" if several else called
         return cls(text.strip(), name, settings, int(several[1]) if several else 1)
 
     @classmethod

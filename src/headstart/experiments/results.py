@@ -175,9 +175,13 @@ class Results:
             raise InvalidInput(f"{path} must hold the results of a replay as JSON: {error}") from error
 
 
+_COLUMNS = 5
+
+
 def evaluations_shown(results: Results) -> list[int]:
     """After how many evaluations figures are shown in tables."""
-    return [e for e in EVALUATIONS if e < results.evaluations] + [results.evaluations]
+    before = [e for e in EVALUATIONS if e < results.evaluations]
+    return [*before[-_COLUMNS + 1 :], results.evaluations]  # of more there is no room in a terminal
 
 
 def write_whole(path: Path, text: str) -> None:

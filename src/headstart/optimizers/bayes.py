@@ -57,6 +57,8 @@ class Bayes(Optimizer):
                 "n_initial and n_starts must be at least 0, n_samples at least 1 and random_share in [0, 1], got "
                 f"{n_initial!r}, {n_starts!r}, {n_samples!r}, {random_share!r}"
             )
+        if isinstance(acquisition, str):
+            create("acquisition", acquisition)  # a wrong name is told now, not after meta-training
         self.surrogate = surrogate
         self.acquisition = acquisition
         self.n_initial = n_initial
