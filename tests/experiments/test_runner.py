@@ -10,7 +10,7 @@ from headstart.errors import InvalidInput
 from headstart.experiments.partition import Partition
 from headstart.experiments.replay import expected_random
 from headstart.experiments.results import Results, ranks, wilcoxon
-from headstart.experiments.runner import replay
+from headstart.experiments.runner import Silent, replay
 from headstart.metadata import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.random import RandomSearch
@@ -53,6 +53,32 @@ class TestReplay:
         one, two = (replay(meta, METHODS, partition, evaluations=10, seeds=2, jobs=jobs) for jobs in (1, 2))
         for method in METHODS:
             np.testing.assert_array_equal(one.curves(method), two.curves(method))
+
+    def test_learning_that_was_stopped_is_shown_and_goes_on(self, meta, partition, tmp_path):
+        class Impatient(Silent):
+            steps: list[int]
+
+            def __init__(self, patience):
+                self.patience, self.steps = patience, []
+
+            def learning(self, method, check=None):
+                if check is not None:
+                    self.steps.append(check.step)
+                    if len(self.steps) > self.patience:
+                        raise KeyboardInterrupt
+
+        method = "pmf(latent=3, steps=60, tasks=2, pipelines=10, check_every=10, patience=9)"
+        out = tmp_path / "small.json"
+        first, second = Impatient(3), Impatient(99)
+        with pytest.raises(KeyboardInterrupt):
+            replay(meta, [method], partition, evaluations=12, out=out, progress=first)
+        assert first.steps == [0, 10, 20, 30]
+        found = replay(meta, [method], partition, evaluations=12, out=out, progress=second)
+        assert second.steps[0] > 0
+        assert second.steps[-1] == 60
+        fresh = replay(meta, [method], partition, evaluations=12)
+        np.testing.assert_array_equal(found.curves(method), fresh.curves(method))
+        assert [p.name for p in tmp_path.iterdir() if not p.name.endswith(".lock")] == ["small.json"]
 
     def test_learns_from_the_training_tasks_only(self, meta, partition, monkeypatch):
         seen = []

@@ -17,6 +17,7 @@ from rich.table import Table
 from headstart.cli.messages import say, saying_with
 from headstart.errors import InvalidInput
 from headstart.experiments.results import Results, shown
+from headstart.neural.monitor import Check
 
 _SHOWN = (10, 25, 50, 100, 200)
 
@@ -107,8 +108,13 @@ class _Lines:
     def __init__(self) -> None:
         self._last = 0.0
 
-    def learning(self, method: str) -> None:
-        say(f"{method}: learning")
+    def learning(self, method: str, check: Check | None = None) -> None:
+        if check is None:
+            say(f"{method}: learning")
+            self._last = time.monotonic()
+        elif time.monotonic() - self._last > 30:
+            self._last = time.monotonic()
+            say(f"{method}: learning, {check.name}: step {check.step} of {check.steps}")
 
     def running(self, method: str, done: int, total: int) -> None:
         if done == total or time.monotonic() - self._last > 30:
@@ -136,8 +142,11 @@ class _Bars(_Lines):
         self._bars = bars
         self._task: Any = None
 
-    def learning(self, method: str) -> None:
-        self._task = self._bars.add_task(f"{method}: learning", total=None)
+    def learning(self, method: str, check: Check | None = None) -> None:
+        if self._task is None:
+            self._task = self._bars.add_task(f"{method}: learning", total=None)
+        if check is not None:
+            self._bars.update(self._task, completed=check.step, total=check.steps)
 
     def running(self, method: str, done: int, total: int) -> None:
         if self._task is None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,8 @@ class ErrorOverTime:
                 left = [task for task in tasks if task not in kept]
                 if left:
                     request.progress.learning(method.text)
-                    optimizer = template.meta_fit(partition.learning(meta))
+                    with log.learning(partial(request.progress.learning, method.text)):
+                        optimizer = template.meta_fit(partition.learning(meta))
                     request.progress.running(method.text, len(kept), len(tasks))
                     for task, values in each(looked_at, (optimizer, meta, looks, designs), left, request.jobs):
                         kept[task] = {"task": task, **values}

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from headstart.experiments.results import RUNS, Results
 from headstart.experiments.variants import Variant
 from headstart.experiments.work import Log, each
 from headstart.metadata.metadataset import MetaDataset
+from headstart.neural.monitor import Check
 from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
 from headstart.store.filelock import FileLock
@@ -33,7 +35,7 @@ _PACKAGES = ("headstart", "numpy", "scipy", "scikit-learn", "torch")
 class Progress(Protocol):
     """Is told what a replay does; all methods may be left as they are."""
 
-    def learning(self, method: str) -> None: ...
+    def learning(self, method: str, check: Check | None = None) -> None: ...
     def running(self, method: str, done: int, total: int) -> None: ...
     def finished(self, method: str, results: Results, reused: bool) -> None: ...
     def done(self, line: str) -> None: ...
@@ -42,7 +44,7 @@ class Progress(Protocol):
 class Silent:
     """Tells nobody."""
 
-    def learning(self, method: str) -> None:
+    def learning(self, method: str, check: Check | None = None) -> None:
         pass
 
     def running(self, method: str, done: int, total: int) -> None:
@@ -163,7 +165,8 @@ def _run_method(
         try:
             meta = _described(meta, template, partition)
             learning = partition.learning(meta) if variant is None else variant.learning(meta, partition)
-            optimizer = template.meta_fit(learning)
+            with log.learning(partial(progress.learning, method.text)):
+                optimizer = template.meta_fit(learning)
             if variant is not None and variant.made_ready is not None:
                 optimizer = variant.made_ready(optimizer, meta)
         except NeedsTable as error:

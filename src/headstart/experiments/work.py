@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from headstart.neural.monitor import Check, Monitor, monitored
 from headstart.numerics.threads import one_blas_thread
 
 Item = TypeVar("Item")
@@ -75,6 +78,7 @@ class Log:
         """What an earlier run wrote."""
         self._file: Any = None
         self._path: Path | None = None
+        self._key = hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()[:16]
         if out is None:
             return
         safe = "".join(c if c.isalnum() else "_" for c in name)
@@ -104,6 +108,14 @@ class Log:
             except ValueError:  # the last line of a run that was killed
                 continue
         return True
+
+    @contextmanager
+    def learning(self, told: Callable[[Check], None]) -> Iterator[None]:
+        """Trainings inside this block tell how they go, and go on where an earlier run with the same head stopped."""
+        state = None if self._path is None else self._path.with_name(f"{self._path.name}.{self._key}")
+        with monitored(Monitor(told, state, self._key, resume=True)) as monitor:
+            yield
+        monitor.remove()
 
     def write(self, content: dict[str, Any]) -> None:
         if self._file is not None:
