@@ -59,6 +59,8 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
         tasks += f", {len(learned_from.validation)} to stop by"
     typer.echo(f"{method.text}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
     typer.echo(f"written: {out} ({out.stat().st_size / 1e3:.0f} kB)")
+    if not getattr(model, "locates_new", True):
+        typer.echo("It knows the recorded pipelines alone; 'headstart fit' needs one trained with unseen=True.")
 
 
 def _check(out: Path) -> None:

@@ -88,7 +88,15 @@ class MetaTrained(Surrogate):
         found = misfit(space, self.space)
         if not found:
             return
-        ways = [f"search the space that it was trained on, {self.space.name!r}"]
+        from headstart.space import catalog
+
+        if self.space.name in catalog.names():
+            ways = [f"search the space that it was trained on, {self.space.name!r}"]
+        else:
+            ways = [
+                f"its space, {self.space.name!r}, is of recorded results alone: for a table train on a meta-dataset "
+                "whose space can be searched, such as tensor_oboe"
+            ]
         if found.unknown and not (found.different or found.stages or found.order):
             ways.append(f"exclude {', '.join(algorithm for _, algorithm in found.unknown)}")
             if hasattr(self, "extended"):
