@@ -169,7 +169,9 @@ def drawn(folder: Path, results: Results) -> str:
         return ""
     content = json.loads(path.read_text(encoding="utf-8"))
     about = content.get("about", {})
+    groups = about.get("whole groups of tasks")
+    alike = "" if groups is None else "; whole groups of tasks that are alike were drawn, so intervals are too narrow"
     return (
         f", drawn with seed {about.get('seed')} from all tasks (chances {about.get('chances of test tasks')}); "
-        f"{len(content['train'])} to learn from, {len(content['validation'])} to stop by"
+        f"{len(content['train'])} to learn from, {len(content['validation'])} to stop by{alike}"
     )
