@@ -38,16 +38,16 @@ def test_a_failed_write_leaves_what_was_there(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"PK\x03\x04half"])
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(ModelFileError, match="trained parameters"):
+    with pytest.raises(ModelFileError, match="holds no trained parameters"):
         load_arrays(tmp_path / "a.npz")
 
 
 def test_pickles_are_not_opened(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.array([print], dtype=object))
-    with pytest.raises(ModelFileError, match="trained parameters"):
+    with pytest.raises(ModelFileError, match="holds no trained parameters"):
         load_arrays(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", x=np.ones(1))
-    with pytest.raises(ModelFileError, match="trained parameters"):
+    with pytest.raises(ModelFileError, match="holds no trained parameters"):
         load_arrays(tmp_path / "b.npz")
     with pytest.raises(ModelFileError, match="no file of trained parameters"):
         load_arrays(tmp_path / "c.npz")
