@@ -59,7 +59,7 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
 def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """What `save_arrays` wrote; `ModelFileError` for anything else. Nothing in the file is run."""
     if os.path.isfile(path) and not zipfile.is_zipfile(path):
-        raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters: it is none of the files that are made of them")
+        raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters, such as 'headstart metatrain' writes")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
