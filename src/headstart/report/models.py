@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ def plot_flat(points: Points, path: Path) -> None:
         panels = iter(figure.subplots((n + 1) // 2, 2, squeeze=False).flat)
         for name, (names, chosen) in kinds.items():
             axes = next(panels)
-            _by_kind(axes, flat, names, np.array(chosen))
+            _by_kind(axes, flat, names, np.array(chosen), legend="below")
             axes.set_title(f"{len(flat):,} pipelines by {name}")
         for task, values in losses.items():
             axes, given = next(panels), _numbers(values)
@@ -96,7 +96,7 @@ def plot_flat(points: Points, path: Path) -> None:
             drawn = axes.scatter(*flat[known].T, c=given[known], vmin=low, vmax=high, cmap="viridis_r", **_DOT)
             _blank(axes)
             axes.set_title(f"{known.sum():,} pipelines by loss on {task}")
-            figure.colorbar(drawn, ax=axes, label="loss")
+            figure.colorbar(drawn, ax=axes, label="loss", location="bottom", pad=0.02, aspect=40)
         for axes in panels:
             axes.set_visible(False)
 
@@ -108,19 +108,24 @@ def plot_clusters(clustered: Clustered, path: Path) -> None:
         for axes, layers, flat, metrics in zip(
             panels, clustered.layers, clustered.flat, clustered.metrics["without"], strict=True
         ):
-            last = layers == clustered.layers[-1]
-            _by_kind(axes, np.array(flat), clustered.estimators, np.array(clustered.estimator), legend=last)
+            legend: Any = "right" if layers == clustered.layers[-1] else None
+            _by_kind(axes, np.array(flat), clustered.estimators, np.array(clustered.estimator), legend=legend)
             axes.set_title(f"{layers} encoder layers: {metrics[0]:.3f}")
 
 
-def _by_kind(axes: Any, flat: Array, names: list[str], chosen: NDArray[np.int64], *, legend: bool = True) -> None:
+def _by_kind(
+    axes: Any, flat: Array, names: list[str], chosen: NDArray[np.int64], *, legend: Literal["right", "below"] | None
+) -> None:
     shades = colours(len(names))
     order = np.random.default_rng(0).permutation(len(flat))  # or the last kind would hide the others
     axes.scatter(*flat[order].T, c=[shades[k] for k in chosen[order]], **_DOT)
     _blank(axes)
     if legend:
         marks = [axes.plot([], [], "o", markersize=4, color=c, label=n)[0] for n, c in zip(names, shades, strict=True)]
-        axes.legend(handles=marks, frameon=False, fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        if legend == "below":
+            where = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 4}
+        axes.legend(handles=marks, frameon=False, fontsize=6, **where)
 
 
 def _blank(axes: Any) -> None:
