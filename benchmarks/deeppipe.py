@@ -37,11 +37,12 @@ SHOWN = 12
 
 def trained(model: DeepPipe, meta: MetaDataset, name: str) -> DeepPipe:
     """Meta-trained, with its progress shown."""
-    checks: list[Check] = []
+    told: list[Check] = []
     started = time.perf_counter()
-    with monitored(Monitor(checks.append)):
+    with monitored(Monitor(told.append)):
         model.meta_fit(meta)
     seconds = time.perf_counter() - started
+    checks = [check for check in told if check.name == told[0].name]  # the network is first, its memory follows
     table = Table(title=f"{name}: {meta!r}")
     for column in ("step", "seconds", "validation loss", "best"):
         table.add_column(column, justify="right")

@@ -85,6 +85,18 @@ class ClearsPending(GPSurrogate):
         return super().fit(history)
 
 
+class HidesItsUnit(GPSurrogate):
+    """Learns logarithms, and lets expected improvement compare them with targets."""
+
+    def fit(self, history):
+        return super().fit(history.where(lambda t: True, lambda t: float(np.log(1e-4 * float(t.outcome.loss or 1.0)))))
+
+
+class CountsBackwards(GPSurrogate):
+    def as_predicted(self, targets):
+        return -targets
+
+
 OPTIMIZERS = {
     GlobalRandom: "test_is_deterministic",
     CountsItsSuggestions: "test_is_rebuilt_from_its_log",
@@ -97,6 +109,8 @@ SURROGATES = {
     CountsFailuresAsZero: "test_a_failure_is_no_success",
     RemembersFits: "test_fit_forgets_earlier_fits",
     ClearsPending: "test_fit_and_predict_change_nothing_they_are_given",
+    HidesItsUnit: "test_predicts_in_the_unit_that_it_says",
+    CountsBackwards: "test_predicts_in_the_unit_that_it_says",
 }
 """What is broken, and the contract's test that has to catch it."""
 
@@ -138,7 +152,10 @@ def test_broken_surrogates_are_caught(broken, test, tmp_path):
 
 @pytest.mark.parametrize(
     ("contract", "sound", "tests"),
-    [(OptimizerContract, RandomSearch, OPTIMIZERS.values()), (SurrogateContract, GPSurrogate, SURROGATES.values())],
+    [
+        (OptimizerContract, RandomSearch, OPTIMIZERS.values()),
+        (SurrogateContract, GPSurrogate, dict.fromkeys(SURROGATES.values())),
+    ],
 )
 def test_sound_ones_are_not(contract, sound, tests, tmp_path):
     assert failures(contract, sound, tests, tmp_path) == set()

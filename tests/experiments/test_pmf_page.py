@@ -30,12 +30,6 @@ def results(*, split="test", evaluations=100, n_tasks=20, **levels):
     return found
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "data").mkdir()
-    return tmp_path
-
-
 def page(folder):
     written = {path.name: path.read_text() for path in write_pages(folder)}
     return written["pmf.md"]

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,8 @@ class LiveComparison:
                 if left:
                     request.progress.learning(text)
                     started = time.perf_counter()
-                    searcher = prepared(text, learning, knowledge)
+                    with log.learning(partial(request.progress.learning, text)):
+                        searcher = prepared(text, learning, knowledge)
                     if not facts:
                         facts = {"meta_seconds": round(time.perf_counter() - started, 1)}
                         log.write(facts)

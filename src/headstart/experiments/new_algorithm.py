@@ -160,4 +160,4 @@ class _InSmaller(Optimizer):
         return self.optimizer.start(reduced, seed)  # type: ignore[return-value]
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
-        raise NotImplementedError  # the search that `start` returns does that
+        return self.optimizer.suggest(number, rng)

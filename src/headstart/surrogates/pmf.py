@@ -212,8 +212,8 @@ class PMF(RecordedGP):
 
     def _learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
         parameters = super().learn(meta, rng)
-        found = {k: v for k, v in parameters.items() if k.startswith("prior.")}
-        prior = LatentPrior.from_arrays(found, self.described(meta.pipelines))
+        features = meta.pipelines.features()
+        prior = LatentPrior.from_arrays({k: v for k, v in parameters.items() if k.startswith("prior.")}, features)
         name = self._metafeatures_of(meta)
         if name is not None:
             vectors = np.asarray(meta.metafeatures[name])
@@ -222,7 +222,6 @@ class PMF(RecordedGP):
             weights = linear_weights(prior, given.residuals + given.means, given.known, rng)
             parameters |= TaskRegression.learn(name, vectors[described], weights).arrays()
         if self.unseen:
-            features = meta.pipelines.features()
             seconds = parameters.get("recorded.log_seconds", np.full(len(features), np.nan))
             parameters |= PipelineMap.learn(prior, features, seconds, rng, self.map_steps).parameters
         return parameters
@@ -316,7 +315,7 @@ class PMF(RecordedGP):
             scale = variance
         descriptions, describe = None, None
         if self.encodings:
-            descriptions = self.described(meta.pipelines)
+            descriptions = meta.pipelines.features()
             f = descriptions.shape[1]
             describe = LatentKernel("matern52", np.full(f, _ENCODING_LENGTH), scale, np.zeros(f))
         return LatentPrior(

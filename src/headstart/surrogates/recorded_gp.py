@@ -90,11 +90,7 @@ class RecordedGP(MetaTrained):
     def prior(self) -> LatentPrior:
         """What was learned from other tasks."""
         arrays = {name: value for name, value in self.learned.items() if name.startswith("prior.")}
-        return LatentPrior.from_arrays(arrays, self.described(self.recorded.pool))
-
-    def described(self, encoded: Encoded) -> Array:
-        """Descriptions (n, F) of pipelines of its space: their encodings, unless a subclass knows better."""
-        return encoded.features()
+        return LatentPrior.from_arrays(arrays, self.recorded.pool.features())
 
     @cached_property
     def _rows(self) -> PoolRows:
