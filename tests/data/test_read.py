@@ -10,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -117,6 +118,17 @@ def test_parquet_and_feather_keep_types(tmp_path):
     frame.to_feather(tmp_path / "t.feather")
     for name in ("t.parquet", "t.feather"):
         pd.testing.assert_frame_equal(read_table(tmp_path / name), frame, check_column_type=False)
+
+
+def test_arrow_gets_nothing_of_python_to_let_go_of(tmp_path, monkeypatch):
+    # its threads do so when Python has ended, which aborts the process (apache/arrow issue 34314)
+    pd.DataFrame({"a": [1, 2]}).to_parquet(tmp_path / "t.parquet")
+    read, sources = pd.read_parquet, []
+    monkeypatch.setattr(pd, "read_parquet", lambda source: (sources.append(source), read(source))[1])
+    assert list(read_table(tmp_path / "t.parquet")["a"]) == [1, 2]
+    (source,) = sources
+    assert isinstance(source, pa.NativeFile)
+    assert not isinstance(source, pa.PythonFile)
 
 
 def test_arff(tmp_path):

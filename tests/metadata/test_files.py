@@ -62,6 +62,22 @@ def test_all_of_it_comes_back(tmp_path):
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["meta"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
+def test_reading_starts_no_thread(tmp_path):
+    # one of Arrow that lets go of Python's bytes when Python has ended aborts the process (apache/arrow issue 34314)
+    save_meta(small_meta(), tmp_path / "m")
+    code = f"""
+        import os
+        import numpy, pyarrow.parquet, scipy.linalg
+        from headstart.metadata.files import load_meta
+        before = len(os.listdir("/proc/self/task"))
+        load_meta({str(tmp_path / "m")!r})
+        print(len(os.listdir("/proc/self/task")) - before)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
+
+
 def test_a_selection_is_saved_as_what_it_is(tmp_path):
     part = full_meta().split("test")
     save_meta(part, tmp_path / "part")

@@ -20,6 +20,7 @@ import io
 import json
 import lzma
 import os
+import shutil
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -179,9 +180,14 @@ def _read_columnar(stream: BinaryIO, suffix: str) -> pd.DataFrame:
     what = "Feather" if suffix == ".feather" else "Parquet"
     if find_spec("pyarrow") is None:
         raise MissingDependency(f'{what} files need pyarrow: pip install "headstart[parquet]"')
+    import pyarrow as pa
+
     reader: Any = pd.read_feather if suffix == ".feather" else pd.read_parquet
     try:
-        frame: pd.DataFrame = reader(stream)
+        # copied out of Python's hands: a thread of Arrow that lets go of a Python object when Python ends aborts it
+        content = pa.BufferOutputStream()
+        shutil.copyfileobj(stream, content)
+        frame: pd.DataFrame = reader(pa.BufferReader(content.getvalue()))
         return frame
     except PermissionError:
         raise

@@ -313,7 +313,12 @@ def _parquet(place: Path, name: str, files: Mapping[str, Any]) -> pq.ParquetFile
         raise _damaged(place, f"{name} is missing") from None
     if len(content) != files[name]["size"] or hashlib.sha256(content).hexdigest() != files[name]["sha256"]:
         raise _damaged(place, f"{name} is not what was written")
-    return pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)))
+    return pq.ParquetFile(pa.BufferReader(pa.py_buffer(content)), pre_buffer=False)
+
+
+def _read(file: pq.ParquetFile, columns: list[str] | None = None) -> pa.Table:
+    """In this thread: one of Arrow's own that still lets go of Python's bytes when Python ends aborts the process."""
+    return file.read(columns=columns, use_threads=False)
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -328,14 +333,14 @@ def _matrix(file: pq.ParquetFile) -> NDArray[Any]:
     kind = file.schema_arrow.types[0].to_pandas_dtype() if names else np.float32
     matrix = np.empty((len(names), file.metadata.num_rows), dtype=kind)
     for start in range(0, len(names), _COLUMNS_AT_ONCE):
-        part = file.read(columns=names[start : start + _COLUMNS_AT_ONCE])
+        part = _read(file, names[start : start + _COLUMNS_AT_ONCE])
         for i, column in enumerate(part.columns):
             matrix[start + i] = _numbers(column)
     return matrix
 
 
 def _pipelines(file: pq.ParquetFile, space: PipelineSpace) -> Encoded:
-    table = file.read()
+    table = _read(file)
     n, stages = table.num_rows, len(space.stages)
     values, active = np.empty((n, space.width)), np.empty((n, space.width), dtype=bool)
     for d in range(space.width):
