@@ -194,6 +194,47 @@ def test_build_says_what_is_wrong(algorithm, error, message):
         space.build(space.default())
 
 
+def finite_space():
+    """24 pipelines."""
+    return PipelineSpace(
+        "finite",
+        [
+            Stage("scaler", [Algorithm("none"), Algorithm("other")]),
+            Stage(
+                "estimator",
+                [
+                    Algorithm("a", params=[Categorical("x", ["p", "q", "r"]), Integer("n", 1, 3)]),
+                    Algorithm("b", params=[Categorical("y", [1, 2, 3], ordered=True)]),
+                ],
+            ),
+        ],
+    )
+
+
+def all_of(space):
+    """Every pipeline of a finite space, found by drawing."""
+    drawn = space.sample(np.random.default_rng(0), 2_000)
+    _, first = np.unique(drawn.ids, return_index=True)
+    return drawn.take(np.sort(first))
+
+
+def recorded(pipelines):
+    return Encoded(
+        pipelines.space, pipelines.values, pipelines.active, pipelines.choice, ids=100 + np.arange(len(pipelines))
+    )
+
+
+def test_the_size_of_a_space_is_the_number_of_its_pipelines():
+    space = finite_space()
+    assert space.size == len(all_of(space)) == 24
+    assert space.select(exclude=["estimator.a"]).size == 6
+    assert small_space().size is None
+    assert space.extend("estimator", Algorithm("c", params=[Float("z", 0, 1)])).size is None
+    child = Integer("n", 1, 3, when={"x": ["p"]})
+    assert space.extend("estimator", Algorithm("c", params=[Categorical("x", ["p", "q"]), child])).size is None
+    assert PipelineSpace("f", space.stages, forbidden=[{"scaler": ["none"], "estimator": ["b"]}]).size is None
+
+
 class TestPool:
     def test_samples_without_replacement(self):
         pool = small_meta().pool(0)
@@ -243,6 +284,33 @@ class TestPool:
         part = pool.pool.take(knn)
         distance = (np.where(part.active, part.values - 0.5, 0) ** 2).sum(1)
         assert found.ids[0] == part.ids[distance.argmin()]
+
+    def test_finds_pipelines_by_what_they_are(self):
+        everything = all_of(finite_space())
+        pool = Pool(recorded(everything.take(np.arange(10))))
+        wanted = np.where(np.arange(24) < 10, np.arange(24), -1)
+        np.testing.assert_array_equal(pool.find(everything), wanted)
+        np.testing.assert_array_equal(pool.find(recorded(everything)), wanted)
+        # a known id with another content, and another space
+        np.testing.assert_array_equal(pool.find(recorded(everything.take(np.arange(24)[::-1])))[:10], [-1] * 10)
+        assert (pool.find(all_of(finite_space().select(exclude=["estimator.b"]))) == -1).all()
+
+    def test_covers_a_space_of_which_it_has_all_pipelines(self):
+        space = finite_space()
+        everything = recorded(all_of(space))
+        smaller = space.select(exclude=["estimator.a"])
+        assert Pool(everything).covers(space)
+        assert Pool(everything).covers(smaller)
+        b = everything.choice[:, 1] == 1
+        assert Pool(everything.take(b)).covers(smaller)
+        assert not Pool(everything.take(b)).covers(space)
+        assert not Pool(everything.take(np.flatnonzero(b)[1:])).covers(smaller)
+        # as many as there are, but one of them twice
+        twice = np.r_[np.arange(23), 0]
+        repeated = everything.take(twice)
+        again = Encoded(space, repeated.values, repeated.active, repeated.choice, ids=np.arange(24))
+        assert not Pool(again).covers(space)
+        assert not Pool(small_meta().pipelines).covers(small_space())
 
 
 def pool_rows(meta):

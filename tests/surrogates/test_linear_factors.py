@@ -115,7 +115,7 @@ def test_a_low_rank_matrix_is_completed():
 
 
 def test_needs_other_tasks():
-    with pytest.raises(HeadstartError, match="has learned nothing yet"):
+    with pytest.raises(HeadstartError, match="call meta_fit or load before start"):
         LinearFactors().start(pool_task())
 
 

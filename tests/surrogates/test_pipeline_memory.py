@@ -3,15 +3,18 @@
 import hashlib
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from headstart.space import Algorithm, Encoded, Float
+from headstart.metadata import MetaDataset
+from headstart.space import Algorithm, Encoded, Float, Integer, PipelineSpace, Pool, Stage
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.deeppipe import DeepPipe
 from headstart.surrogates.pipeline_memory import mixture
 from headstart.surrogates.pmf import PMF
+from headstart.task import Task
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import live_task, pool_task, random_trials, small_meta, small_space
 
@@ -74,6 +77,47 @@ def test_elsewhere_it_is_the_network(learned, where):
     np.testing.assert_array_equal(found.std, wanted.std)
 
 
+def finite_meta():
+    """Recorded losses of all pipelines of a space."""
+    space = PipelineSpace(
+        "finite",
+        [
+            Stage("scaler", [Algorithm("none"), Algorithm("other")]),
+            Stage("estimator", [Algorithm(a, params=[Integer("n", 1, 6), Integer("m", 1, 2)]) for a in "abc"]),
+        ],
+    )
+    drawn = space.sample(np.random.default_rng(0), 2_000)
+    _, first = np.unique(drawn.ids, return_index=True)
+    every = drawn.take(first)
+    assert len(every) == space.size
+    pipelines = Encoded(space, every.values, every.active, every.choice, ids=np.arange(len(every)))
+    rng = np.random.default_rng(1)
+    losses = np.exp(rng.normal(size=(8, 3)) @ rng.normal(size=(3, len(every))))
+    return MetaDataset(pipelines, losses, [f"t{i}" for i in range(8)])
+
+
+def test_live_where_the_whole_space_is_on_record_the_memory_is_asked():
+    meta = finite_meta()
+    learned = DeepPipe(**QUICK).meta_fit(meta.select(range(1, 8)))
+    smaller = meta.pipelines.space.select(exclude=["estimator.b"])
+    for space in (meta.pipelines.space, smaller):
+        task, candidates = Task(space), space.sample(np.random.default_rng(3), 50)
+        history = shown(task)
+        found = learned.start(task).fit(history).predict(candidates)
+        network = without_memory(learned).start(task).fit(history).predict(candidates)
+        everything = Pool(meta.pipelines)
+        replayed = Task(everything)
+        rows = [int(everything.find(space.encode([t.pipeline]).to(meta.pipelines.space))[0]) for t in history]
+        trials = [
+            replace(trial, proposal=replace(trial.proposal, pipeline=meta.pipelines[row]))
+            for trial, row in zip(history, rows, strict=True)
+        ]
+        memory = learned._memory.start(replayed).fit(SurrogateContract.history(replayed, trials))
+        here = everything.find(candidates.to(meta.pipelines.space))
+        wanted = memory.predict(meta.pipelines.take(here))
+        np.testing.assert_allclose(2 * found.mean - network.mean, wanted.mean, rtol=1e-4, atol=1e-5)
+
+
 def test_a_file_holds_the_memory(learned, tmp_path):
     learned.save(tmp_path / "deeppipe.npz")
     task = pool_task()
@@ -97,7 +141,8 @@ def test_training_again_forgets_the_first(learned):
 def test_pipelines_that_are_not_on_record_are_the_networks(learned):
     task = pool_task()
     history = shown(task)
-    new = small_space().sample(np.random.default_rng(5), 4)
+    new = small_space().sample(np.random.default_rng(5), 40)
+    new = new.take(np.flatnonzero(task.candidates.find(new) < 0)[:4])
     known = task.candidates.pool.take([0, 3])
     fields = [np.concatenate([getattr(part, name) for part in (known, new)]) for name in ("values", "active", "choice")]
     both = Encoded(known.space, *fields, ids=np.array([*known.ids, 9001, 9002, 9003, 9004]))

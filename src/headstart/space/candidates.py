@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -94,21 +95,46 @@ class Pool:
         return rows
 
     def find(self, encoded: Encoded) -> NDArray[np.int64]:
-        """Positions in the pool of recorded pipelines, -1 for those that are not in it.
+        """Positions in the pool of pipelines, -1 for those that are not in it.
 
-        Ids are rows of a meta-dataset, and another one may use the same: one whose content differs is not in the pool.
+        Recorded ones are found by their ids. Those are rows of a meta-dataset, and another one may use the same: one
+        whose content differs is not in the pool. Others are found by what they are.
         """
-        known = self._pipelines.ids
-        places = np.searchsorted(known, encoded.ids, sorter=self._sorted)
-        rows = self._sorted[np.minimum(places, len(known) - 1)]
-        found = np.flatnonzero(known[rows] == encoded.ids) if encoded.recorded else np.zeros(0, dtype=np.int64)
+        positions = np.full(len(encoded), -1, dtype=np.int64)
         if encoded.space != self.space:
-            return np.full(len(encoded), -1, dtype=np.int64)
+            return positions
+        known, order = (self._pipelines.ids, self._sorted) if encoded.recorded else self._contents
+        places = np.searchsorted(known, encoded.ids, sorter=order)
+        rows = order[np.minimum(places, len(known) - 1)]
+        found = np.flatnonzero(known[rows] == encoded.ids)
         there, here = self._pipelines.take(rows[found]), encoded.take(found)
         same = (there.choice == here.choice).all(axis=1) & (there.values == here.values).all(axis=1)
-        positions = np.full(len(encoded), -1, dtype=np.int64)
+        if there.order is not None and here.order is not None:
+            same &= (there.order == here.order).all(axis=1)
         positions[found[same]] = rows[found[same]]
         return positions
+
+    def covers(self, space: PipelineSpace) -> bool:
+        """Whether all pipelines of a space are in the pool; false too where they cannot be counted.
+
+        Parameters
+        ----------
+        space
+            With algorithms of the pool's alone.
+        """
+        if space.size is None or space.size > len(self):
+            return False
+        inside = np.ones(len(self), dtype=bool)
+        for s, stage in enumerate(self.space.stages):
+            known = [stage.position(name) for name in space.stage(stage.name).names]
+            inside &= np.isin(self._pipelines.choice[:, s], known)
+        return len(np.unique(self._contents[0][inside])) == space.size
+
+    @cached_property
+    def _contents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Hashes of the pipelines, and their order."""
+        hashes = self._pipelines.contents()
+        return hashes, np.argsort(hashes, kind="stable")
 
     def encode(self, pipelines: Iterable[Pipeline]) -> Encoded:
         ids = []

@@ -87,8 +87,12 @@ class Encoded(Sequence[Pipeline]):
     @property
     def ids(self) -> NDArray[np.int64]:
         if self._ids is None:
-            self._ids = _content_hash(self.values, self.choice, self.order)
+            self._ids = self.contents()
         return self._ids
+
+    def contents(self) -> NDArray[np.int64]:
+        """(n,): a hash of what each pipeline is, whether or not it is recorded."""
+        return _content_hash(self.values, self.choice, self.order)
 
     def take(self, rows: NDArray[Any] | Sequence[int]) -> Encoded:
         """The pipelines at these positions (or under this mask), in this order."""

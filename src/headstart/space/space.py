@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +112,20 @@ class PipelineSpace:
     @property
     def pool(self) -> None:
         return None
+
+    @cached_property
+    def size(self) -> int | None:
+        """Number of pipelines; ``None`` if there is no end of them, or if they are not that simple to count.
+
+        That is where parameters have conditions, combinations are forbidden, or the order of stages is free.
+        """
+        parameters = [p for stage in self.stages for algorithm in stage.algorithms for p in algorithm.params]
+        if self.forbidden or self.free_order or any(p.when or p.levels is None for p in parameters):
+            return None
+        return math.prod(
+            sum(math.prod(cast(int, p.levels) for p in algorithm.params) for algorithm in stage.algorithms)
+            for stage in self.stages
+        )
 
     def stage_position(self, name: str) -> int:
         for i, stage in enumerate(self.stages):

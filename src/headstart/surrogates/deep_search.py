@@ -78,7 +78,7 @@ class DeepSearch(MetaTrained):
         fresh._process = None
         fresh._chain = None
         memory = self._memory
-        fresh._recalled = memory.start(task) if memory is not None and pipeline_memory.knows(memory, task) else None
+        fresh._recalled = memory.start(task) if memory is not None and memory.knows(task) else None
         return fresh
 
     @property

@@ -99,8 +99,8 @@ class DeepPipe(DeepSearch):
         ``"worst"`` or ``"ignored"``; see the module's text.
     memory
         Whether recorded pipelines are also remembered one by one; see `headstart.surrogates.pipeline_memory`. Where all
-        candidates are on record, predictions are then the even mixture of the network's and the memory's; elsewhere,
-        and where something is fine-tuned, they are the network's.
+        candidates are on record, in a replay or in a space that is small enough, predictions are then the even mixture
+        of the network's and the memory's; elsewhere, and where something is fine-tuned, they are the network's.
     transfer
         Whether to learn from other tasks. Otherwise the network begins at random on each task: fine-tune all of it.
     seed

@@ -22,7 +22,6 @@ from headstart.space.space import PipelineSpace
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.meta_trained import UNITS
 from headstart.surrogates.pmf import PMF
-from headstart.task import Task
 
 Array = NDArray[np.float64]
 _PREFIX = "memory."
@@ -43,12 +42,6 @@ def recalled(parameters: Mapping[str, Array], space: PipelineSpace) -> PMF | Non
 def forgotten(parameters: Parameters) -> Parameters:
     """All but the memory."""
     return {name: value for name, value in parameters.items() if not name.startswith(_PREFIX)}
-
-
-def knows(memory: PMF, task: Task) -> bool:
-    """Whether all candidates of a task are on record."""
-    pool = task.candidates.pool
-    return pool is not None and bool((memory.recorded.find(pool) >= 0).all())
 
 
 def mixed(found: Prediction, memory: PMF, encoded: Encoded) -> Prediction:

@@ -67,7 +67,8 @@ Array = NDArray[np.float64]
 class PMF(RecordedGP):
     """Latent points for pipelines, learned from other tasks; a Gaussian process over them on the new one.
 
-    Knows recorded pipelines only, unless ``unseen`` is asked for.
+    Knows recorded pipelines only, unless ``unseen`` is asked for. A live table needs it, but for spaces whose every
+    pipeline is on record.
 
     Parameters
     ----------

@@ -100,11 +100,23 @@ class RecordedGP(MetaTrained):
         """The prior for one task: the same for all, unless a subclass knows better."""
         return self.prior, self._rows
 
+    def knows(self, task: Task) -> bool:
+        """Whether all candidates of a task are on record; its space is one of those that `check_space` lets pass."""
+        pool = task.candidates.pool
+        if pool is None:
+            return self.recorded.covers(task.space)
+        return bool((self._find(pool) >= 0).all())
+
+    def _find(self, encoded: Encoded) -> Places:
+        return self.recorded.find(encoded if encoded.space == self.space else encoded.to(self.space))
+
     def start(self, task: Task) -> Self:
-        if task.candidates.pool is None and not self.locates_new:
+        self.check_space(task.space)
+        if task.candidates.pool is None and not self.locates_new and not self.knows(task):
             raise UnknownPipeline(
-                f"{type(self).__name__} knows only the recorded pipelines of its meta-dataset, and a live table has "
-                "others; PMF can learn where those are: headstart metatrain META --surrogate 'pmf(unseen=True)'"
+                f"{type(self).__name__} knows only the recorded pipelines of its meta-dataset, and space "
+                f"{task.space.name!r} has others; PMF can learn where those are: headstart metatrain META --surrogate "
+                "'pmf(unseen=True)'"
             )
         with one_blas_thread():
             prior, rows = self.adapted(task)
@@ -121,7 +133,7 @@ class RecordedGP(MetaTrained):
         """Of these pipelines among those recorded, -1 for others; remembered for a pool, which comes every time."""
         if self._pool is not None and self._pool[0] is encoded:
             return self._pool[1]
-        places = self.recorded.find(encoded)
+        places = self._find(encoded)
         if encoded is self.task.candidates.pool:
             self._pool = (encoded, places)
         return places
