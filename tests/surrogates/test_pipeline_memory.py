@@ -1,7 +1,5 @@
 """DeepPipe's memory of recorded pipelines: when it is asked, and what is made of its answer."""
 
-import hashlib
-import json
 import pickle
 from dataclasses import replace
 
@@ -46,7 +44,7 @@ def test_the_even_mixture_has_the_moments_of_samples():
 
 
 def test_over_recorded_pipelines_it_is_the_mixture_of_the_network_and_pmf(learned):
-    task = pool_task()
+    task = replace(pool_task(), metafeatures={})
     history, pool = shown(task), task.candidates.pool
     meta = small_meta().select([1, 2, 3, 4, 5])
     memory = PMF().meta_fit(meta).start(task).fit(history).predict(pool)
@@ -139,10 +137,10 @@ def test_training_again_forgets_the_first(learned):
 
 
 def test_pipelines_that_are_not_on_record_are_the_networks(learned):
-    task = pool_task()
+    task = replace(pool_task(), metafeatures={})
     history = shown(task)
     new = small_space().sample(np.random.default_rng(5), 40)
-    new = new.take(np.flatnonzero(task.candidates.find(new) < 0)[:4])
+    new = new.take(np.flatnonzero(learned._memory.recorded.find(new) < 0)[:4])
     known = task.candidates.pool.take([0, 3])
     fields = [np.concatenate([getattr(part, name) for part in (known, new)]) for name in ("values", "active", "choice")]
     both = Encoded(known.space, *fields, ids=np.array([*known.ids, 9001, 9002, 9003, 9004]))
@@ -159,7 +157,31 @@ def test_a_started_surrogate_is_no_larger_when_pickled(learned):
     assert len(pickle.dumps(learned)) == size
 
 
-def test_the_memory_has_settings_of_its_own_time():
-    """What it is made of is no setting of DeepPipe: whoever changes PMF's defaults raises DeepPipe's revision too."""
-    settings = json.dumps(PMF().describe(), sort_keys=True)
-    assert (hashlib.sha256(settings.encode()).hexdigest()[:12], DeepPipe.revision) == ("998fb4cdec49", 1)
+def test_what_the_memory_is_made_of_is_told():
+    """Results are taken up again only if their settings are the same, and PMF's defaults are among them."""
+    told = DeepPipe().describe()["memory"]
+    assert PMF().describe().items() <= told.items()
+    assert DeepPipe(memory=False).describe()["memory"] is False
+    assert DeepPipe(fine_tune="kernel").describe()["memory"] is True  # where it is not asked, it is no more than that
+
+
+def test_meta_features_shift_the_means_of_the_network_too():
+    meta = small_meta(n_tasks=40)
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=len(meta))
+    direction = rng.normal(size=len(meta.pipelines))
+    losses = np.exp(0.1 * rng.normal(size=meta.losses.shape) + level[:, None] * direction)
+    told = MetaDataset(meta.pipelines, losses, meta.tasks, metafeatures={"told": level[:, None]})
+    settings = {**QUICK, "steps": 1}
+    model = DeepPipe(**settings).meta_fit(told.select(range(1, 40)))
+    task = replace(pool_task(told), metafeatures={"told": level[:1]})
+    unknown = replace(task, metafeatures={})
+    history, pool = SurrogateContract.history(task), task.candidates.pool
+    shift = model._memory.start(task).shift(pool)
+    rows = meta.everything.rows(pool.ids)
+    assert np.corrcoef(shift, level[0] * direction[rows])[0, 1] > 0.9
+    assert model._memory.start(unknown).shift(pool) is None
+    located = model.start(task).fit(history)._locate(pool), model.start(unknown).fit(history)._locate(pool)
+    np.testing.assert_allclose(located[0].means - located[1].means, shift)
+    alone = DeepPipe(**settings, memory=False).holding(model.learned, model.space)
+    np.testing.assert_array_equal(alone.start(task).fit(history)._locate(pool).means, located[1].means)

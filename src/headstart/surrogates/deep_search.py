@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -153,7 +154,13 @@ class DeepSearch(MetaTrained):
         return Levels(float(offset), float(spread), scales, levels).unless_foreign(targets)
 
     def _locate(self, encoded: Encoded) -> Located:
-        """Where pipelines are, as tuned; for a pool as much as possible is kept."""
+        """Where pipelines are, as tuned; their means as the memory expects them to shift on this task."""
+        located = self._placed(encoded)
+        shift = None if self._recalled is None or self.mean == "zero" else self._recalled.shift(encoded)
+        return located if shift is None else replace(located, means=located.means + shift)
+
+    def _placed(self, encoded: Encoded) -> Located:
+        """Where the network puts pipelines; for a pool as much as possible is kept."""
         network, learned = self._net, self._parameters
         if not len(encoded):
             return Located.of(network, learned, np.zeros((0, network.features)))

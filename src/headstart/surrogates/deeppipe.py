@@ -213,6 +213,11 @@ class DeepPipe(DeepSearch):
         }
         return cls(**{**recipe, **changed})
 
+    def describe(self) -> dict[str, Any]:
+        """Name and settings; of a memory those of the memory, for it has defaults of its own."""
+        found = super().describe()
+        return {**found, "memory": pipeline_memory.describe()} if self._remembers else found
+
     # -- other tasks --------------------------------------------------------------------------------------------
 
     def meta_fit(self, meta: MetaDataset) -> Self:

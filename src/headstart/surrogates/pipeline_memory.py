@@ -2,15 +2,15 @@
 
 A network knows a pipeline by its hyper-parameters alone. What those do not tell, such as that one of two nearly equal
 pipelines is always the better one, is in the matrix of recorded losses: `PMF` finds it, and what meta-features tell of
-a task with it. The memory is a `PMF` that learned from the same tasks in the same units. It knows nothing of pipelines
-that were never recorded; for those there is the network.
-
-It has PMF's defaults, so whoever changes those raises the revision of `DeepPipe` too.
+a task with it: by how much the means of pipelines shift, for the network's too. The memory is a `PMF` that learned from
+the same tasks in the same units. It knows nothing of pipelines that were never recorded; for those there is the
+network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,11 @@ from headstart.surrogates.pmf import PMF
 
 Array = NDArray[np.float64]
 _PREFIX = "memory."
+
+
+def describe() -> dict[str, Any]:
+    """What it is, for the record."""
+    return {**PMF().describe(), "shift": "both"}
 
 
 def learned(meta: MetaDataset, rng: np.random.Generator, seed: int) -> Parameters:

@@ -264,6 +264,13 @@ class PMF(RecordedGP):
         prior = replace(self.prior, recorded=recorded, kernel=replace(kernel, linear=kernel.linear * (1.0 - explained)))
         return prior, PoolRows(prior, np.float32 if self.single else np.float64)
 
+    def shift(self, encoded: Encoded) -> Array | None:
+        """What the task's meta-features change the prior means of recorded pipelines by; ``None`` without any."""
+        if self._shift is None:
+            return None
+        places = self.places(encoded)
+        return np.where(places >= 0, self.prior.recorded.points[places] @ self._shift, 0.0)
+
     def locate_new(self, encoded: Encoded) -> Located:
         if not self.unseen:
             return super().locate_new(encoded)
