@@ -14,7 +14,7 @@ from headstart.experiments.new_algorithm import ENCODED, KNOWN, ROWS
 from headstart.experiments.pages import write_pages
 from headstart.experiments.rankings import mean_ranks
 from headstart.experiments.results import Results, ranks
-from headstart.experiments.to_beat import holm
+from headstart.experiments.verdicts import holm, leaning, surely
 
 
 def results(levels, *, meta="pmf", split="test", evaluations=100, n_tasks=20, **facts):
@@ -45,12 +45,63 @@ class TestToBeat:
         assert text.index("| `pmf` |") < text.index("| `gp` |")  # ordered by mean rank
         assert "| DeepPipe, the authors' checkpoint | 0.2287 | 0.1767 | 0.1332 | 0.1059 |" in text
         assert "| `linear_factors`, independent code | 0.2229 |" in text
-        assert "`deeppipe` is below that of all others in the table.\n" in text
+        assert (
+            "The mean regret of `deeppipe` is below that of all others in the table after 25, 50 and 100 evaluations.\n"
+            in text
+        )
         assert "`deeppipe` has the best mean rank of the 3 ranked methods after 25, 50 and 100 evaluations.\n" in text
         assert (
             "After 100 evaluations its regret is lower than that of 2 of the 2 others, and higher than that of 0"
             in text
         )
+
+    def test_a_rival_that_wins_everywhere(self, folder):
+        results({"deeppipe": 0.3, "gp": 0.5, "pmf": 0.2}, meta="zap").save(folder / "data" / "replay_zap.json")
+        text = page(folder)
+        assert (
+            "`deeppipe` has the best mean rank of the 3 ranked methods after none of 25, 50 and 100 evaluations. As "
+            "good or better: `pmf` at 25 (1.00 against 2.00, difference paired by task +1.00 ± 0.00); `pmf` at 50 (1.00"
+        ) in text
+        assert (
+            "The mean regret of `deeppipe` is below that of all others in the table after none of 25, 50 and 100 "
+            "evaluations. As low or lower: `pmf` at 25, 50 and 100; `portfolio` of independent code at 25, 50 and 100."
+        ) in text
+        assert "lower than that of 1 of the 2 others, and higher than that of 1, by more than chance" in text
+
+    def test_a_rival_that_wins_at_one_count(self, folder):
+        found = results({"deeppipe": 0.03, "gp": 0.05})
+        curves = found.curves("deeppipe").copy()
+        curves[:, :30] *= 0.9
+        curves[:, 30:] *= 1.1
+        found.add("pmf", list(curves), settings={}, seconds_per_suggestion=0.0)
+        found.save(folder / "data" / "replay_pmf.json")
+        text = page(folder)
+        assert (
+            "`deeppipe` has the best mean rank of the 3 ranked methods after 50 and 100 evaluations, not after 25. As "
+            "good or better: `pmf` at 25 (1.00 against 2.00, difference paired by task +1.00 ± 0.00).\n"
+        ) in text
+        assert (
+            "The mean regret of `deeppipe` is below that of all others in the table after 50 and 100 evaluations, not "
+            "after 25. As low or lower: `pmf` at 25.\n"
+        ) in text
+
+    def test_what_is_more_than_chance_goes_the_way_of_the_test(self, folder):
+        """A mean that one task makes is not what signed ranks say."""
+        found = results({"deeppipe": 0.3, "gp": 0.5})
+        curves = found.curves("deeppipe") * 1.1
+        curves[0] *= 0.01
+        curves[1:] = np.minimum(curves[1:], found.curves("deeppipe")[1:] + 0.001)
+        found.add("pmf", list(curves), settings={}, seconds_per_suggestion=0.0)
+        assert found.versus("deeppipe", "pmf", 100)["difference"] > 0
+        assert surely(found.curves("deeppipe")[:, 99] - curves[:, 99]) < 0
+        found.save(folder / "data" / "replay_pmf.json")
+        found.save(folder / "data" / "deeppipe_transfer.json")
+        text = page(folder)
+        assert (
+            "After 100 evaluations its regret is lower than that of 2 of the 2 others, and higher than that of 0"
+            in text
+        )
+        assert "`deeppipe` is above `pmf`, though by signed ranks it is below (+" in text
 
     def test_who_has_a_better_rank_is_named(self, folder):
         found = results({"deeppipe": 0.3, "gp": 0.5, "pmf": 0.3})
@@ -64,7 +115,7 @@ class TestToBeat:
         apart = (places[0] - places[2])[:, 49]
         assert f"`pmf` at 50 ({places[2][:, 49].mean():.2f} against {places[0][:, 49].mean():.2f}, " in text
         assert f"difference paired by task {apart.mean():+.2f} ±" in text
-        assert "except `pmf` at" in text
+        assert "As good or better: `pmf` at" in text
 
     def test_partitions_and_other_meta_datasets(self, folder):
         drawn = {"about": {"seed": 1}, "train": [20, 21], "validation": [22], "test": list(range(20))}
@@ -105,15 +156,40 @@ class TestSections:
         results({"deeppipe": 0.1, "pmf": 0.2}, meta="zap").save(folder / "data" / "deeppipe_transfer_zap.json")
         text = page(folder)
         assert (
-            "mean rank of `deeppipe-alone` is 2.00 ± 0.00 among 4, behind `forest` (1.00), unlike in the paper" in text
-        )
+            "mean rank of `deeppipe-alone` is 2.00 ± 0.00 among 4, behind `forest` (1.00), by more than chance, unlike "
+            "in the paper, where it is the best."
+        ) in text
         assert "`deeppipe-alone` is above `forest`, unlike in the paper" in text
         assert "`deeppipe-alone` is `deeppipe(factor=6, " in text
         assert "transfer=False" in text
         assert "### ZAP\n" in text
         assert "`deeppipe` is below `pmf`, as in the paper" in text
         assert "runs for each task: 1" in text
+        assert "mean rank of `deeppipe` is 1.00 ± 0.00 among 2, the best, as in the paper." in text
         assert (folder / "deeppipe_transfer_zap.svg").exists()
+
+    def test_what_may_be_chance_is_not_as_in_the_paper_nor_unlike(self, folder):
+        """On 5 tasks no difference has p < 0.05."""
+        layers = {"deeppipe-both": 0.1, "deeppipe-encoders": 0.3, "deeppipe-aggregation": 0.2, "deeppipe-neither": 0.4}
+        found = results(layers, meta="tensor_oboe", n_tasks=5)
+        found.save(folder / "data" / "deeppipe_layers.json")
+        alone = {"deeppipe-alone": 0.3, "forest": 0.2, "gp": 0.4}
+        results(alone, n_tasks=5).save(folder / "data" / "deeppipe_alone.json")
+        text = page(folder)
+        assert "in the paper" not in text.replace("in the paper it is the best.", "").replace("(in the paper 8", "")
+        assert "`deeppipe-both` is 1.00 ± 0.00 among 4, the best, but not by more than chance." in text
+        assert "`deeppipe-both` is below `deeppipe-neither`, but not by more than chance (-" in text
+        assert "`deeppipe-encoders` is above `deeppipe-aggregation`, but not by more than chance (+" in text
+        assert "behind `forest` (1.00), but not by more than chance; in the paper it is the best." in text
+        assert "`deeppipe-alone` is above `forest`, but not by more than chance (+" in text
+
+    def test_the_best_of_which_some_may_be_chance(self, folder):
+        found = results({"deeppipe-alone": 0.3, "forest": 0.5, "gp": 0.6})
+        curves = found.curves("deeppipe-alone") * np.repeat([[0.9], [1.1]], [9, 11], axis=0)
+        found.add("random", list(curves), settings={}, seconds_per_suggestion=0.0)
+        found.save(folder / "data" / "deeppipe_alone.json")
+        text = page(folder)
+        assert "among 4, the best, but by more than chance only before 2 of the 3 others." in text
 
     def test_ablations(self, folder):
         layers = {"deeppipe-both": 0.1, "deeppipe-encoders": 0.3, "deeppipe-aggregation": 0.2, "deeppipe-neither": 0.4}
@@ -141,6 +217,23 @@ class TestSections:
         assert "No encoders are best with all tasks, as in the paper." in text
         assert "| 0 encoder layers | 3.00 ± 0.00 | 1.00 ± 0.00 |" in text
 
+    @pytest.mark.parametrize(
+        ("n_tasks", "verdict"),
+        [
+            (20, ", by more than chance, unlike in the paper, where they are the best."),
+            (5, ", but not by more than chance; in the paper they are the best."),
+        ],
+    )
+    def test_few_tasks_the_other_way_round(self, folder, n_tasks, verdict):
+        groups = deeppipe.FEW_TASKS.groups
+        levels = {name: 0.1 * (k + 1) for group in groups.values() for k, name in enumerate(group.values())}
+        levels |= {name: 1 / level for name, level in levels.items() if "share" not in name}
+        results(levels, meta="tensor_oboe", n_tasks=n_tasks).save(folder / "data" / "deeppipe_few_tasks.json")
+        text = page(folder)
+        worse = "have a worse mean rank than `{} encoder layers`, `1 encoder layers`"
+        assert f"With the fewest tasks the deepest encoders {worse.format(0)}{verdict}" in text
+        assert f"With all tasks no encoders {worse.format(2)}{verdict}" in text
+
     @pytest.mark.parametrize("meta", ["tensor_oboe", "pmf"])
     def test_new_algorithms(self, folder, meta):
         groups = deeppipe.NEW_ALGORITHM.groups(meta)
@@ -163,9 +256,15 @@ class TestSections:
     def test_clusters_and_embeddings(self, folder):
         rng = np.random.default_rng(0)
         flat = rng.standard_normal((3, 30, 2)).tolist()
-        metrics = {"without": [[0.6, 0.7], [0.7, 0.8], [0.9, 0.8]], "with": [[0.8, 0.8], [0.7, 0.8], [0.9, 0.8]]}
+        noise = np.linspace(-0.05, 0.05, 10)
+        metrics = {
+            "without": [(mean + noise).tolist() for mean in (0.65, 0.75, 0.85)],
+            "with": [(mean + noise).tolist() for mean in (0.8, 0.7, 0.85)],
+            "hardly with": [(mean + noise).tolist() for mean in (0.8, 0.801, 0.9)],
+            "hardly without": [(mean + noise).tolist() for mean in (0.8, 0.799, 0.9)],
+        }
         kinds = rng.integers(0, 2, 30).tolist()
-        settings = {"factor": 8, "total": 4, "outputs": 20, "networks": 2}
+        settings = {"factor": 8, "total": 4, "outputs": 20, "networks": 10}
         Clustered("m", "", settings, ["a", "b"], kinds, [0, 1, 2], metrics, flat).save(
             folder / "data" / "deeppipe_cluster.json"
         )
@@ -179,12 +278,24 @@ class TestSections:
         )
         points.save(folder / "data" / "deeppipe_embedding.json")
         text = page(folder)
-        assert "Without one-hot choices the metric grows with each encoder layer, as in the paper: 0.650 with 0" in text
-        assert "With one-hot choices the metric does not grow" in text
-        assert "higher metric than one with 0 in 75% of all pairs" in text
-        assert "| without one-hot choices | 0.650 ± 0.098 |" in text
+        test = "(Mann and Whitney's test)"
+        grows, does_not = (
+            f"one-hot choices the metric {does} with each encoder layer" for does in ("grows", "does not grow")
+        )
+        assert f"\n- Without {grows}, as in the paper {test}: 0.650 with 0" in text
+        assert f"\n- With {does_not}, unlike in the paper {test}: 0.800 with 0" in text
+        assert f"Hardly with {grows}, but not by more than chance at every step {test}" in text
+        assert f"Hardly without {does_not}, but at no step the other way by more than chance {test}" in text
+        assert "higher metric than one with 0 in 99% of all pairs" in text
+        width = 1.959964 * noise.std(ddof=1) / np.sqrt(10)
+        assert f"| without one-hot choices | 0.650 ± {width:.3f} |" in text
+        assert f"{points.alike()[0]:.0%} of a pipeline's neighbours have its estimator" in text
+        assert "there are clusters, as in the paper." in text
+        assert points.p_alike() == pytest.approx(1 / 200)
+        assert points.p_alike("dim_reducer") > 0.05
         same, chance = points.alike("dim_reducer")
-        assert f"{same:.0%} of a pipeline's neighbours have its dim_reducer, by chance it would be {chance:.0%}" in text
+        share = f"{same:.0%} of a pipeline's neighbours have its dim_reducer, by chance it would be {chance:.0%}"
+        assert f"{share}: that is not more than chance." in text
         assert "variance of the loss on t2 explained" in text
         for name in ("deeppipe_cluster.png", "deeppipe_embedding.png"):
             assert (folder / name).read_bytes().startswith(b"\x89PNG")
@@ -197,5 +308,13 @@ class TestSections:
 
 def test_standing():
     found = results({"a": 0.1, "b": 0.2, "c": 0.3}, evaluations=10)
-    assert standing(found, "a") == (1, "After 10 evaluations the mean rank of `a` is 1.00 ± 0.00 among 3, the best")
-    assert standing(found, "c")[0] == 3
+    assert standing(found, "a") == ([], "After 10 evaluations the mean rank of `a` is 1.00 ± 0.00 among 3, the best")
+    assert standing(found, "c")[0] == ["a", "b"]
+
+
+def test_the_direction_of_a_test():
+    assert leaning(np.array([-1.0, -2.0, -3.0, 0.0, 9.0])) == -1
+    assert leaning(np.array([1.0, -1.0, 0.0])) == leaning(np.zeros(3)) == 0
+    assert surely(np.arange(1.0, 11.0)) == 1
+    assert surely(-np.arange(1.0, 11.0)) == -1
+    assert surely(np.arange(1.0, 6.0)) == surely(np.zeros(4)) == 0

@@ -48,12 +48,18 @@ class TestToBeat:
         assert "| PMF, the authors' algorithm | 0.2204 | 0.1569 | 0.1307 | 0.1079 |" in text
         lowest = found.methods["pmf"]["regret_mean"][24] < 0.1569
         assert lowest
-        assert "`pmf` is below that of all others in the table.\n" in text
+        assert (
+            "The mean regret of `pmf` is below that of all others in the table after 25, 50 and 100 evaluations.\n"
+            in text
+        )
 
     def test_what_is_not_beaten_is_named(self, folder):
         results(pmf=0.8, gp=0.9, forest=0.3).save(folder / "data" / "replay_pmf.json")
         text = page(folder)
-        assert "except `forest` at 25, 50 and 100; the authors' algorithm at 25" in text
+        assert (
+            "The mean regret of `pmf` is below that of all others in the table after none of 25, 50 and 100 "
+            "evaluations. As low or lower: `forest` at 25, 50 and 100; the authors' algorithm at 25"
+        ) in text
         assert "Not run yet: `pmf_paper`, `linear_factors`, `random4x`." in text
 
     def test_another_partition_says_how_it_was_drawn(self, folder):
@@ -78,6 +84,11 @@ class TestExperiments:
         text = page(folder)
         assert "`pmf` has the lowest mean regret after 195 of the 195" in text
         assert "`pmf_paper` has the lowest mean regret after 0 of the 195" in text
+        assert "that follow the initial ones; in the paper it always has." in text
+        assert (
+            "After 200 evaluations the regret of `pmf_paper` is lower than that of 4 of the 5 others, and higher than "
+            "that of 1, by more than chance."
+        ) in text
         assert "After 200 evaluations `forest` is below `random2x`, as in the paper" in text
         assert "After 200 evaluations `forest` is above `random4x`, unlike in the paper" in text
         assert "Not run yet: `headstart experiment pmf_error`" in text
@@ -97,15 +108,29 @@ class TestExperiments:
         assert "`pmf-few` is above `forest`, unlike in the paper" in text
 
     def test_errors(self, folder):
-        errors = Errors("pmf", "test", [5, 10], [1, 2], ["a", "b"])
-        values = {"error": np.array([[0.4, 0.3], [0.2, 0.1]]), "variance": np.array([[0.1, 0.2], [0.1, 0.2]])}
+        errors = Errors("pmf", "test", [5, 10], list(range(10)), ["a"] * 10)
+        level = np.repeat([0.4, 0.2], 5)
+        values = {
+            "error": np.stack([level, level - np.linspace(0.05, 0.15, 10)], axis=1),
+            "variance": np.stack([level, level + np.linspace(0.05, 0.15, 10)], axis=1),
+        }
         errors.add("pmf", values, settings={}, given="")
+        chance = np.linspace(-0.1, 0.1, 10)
+        values = {
+            "error": np.stack([level, level + chance - 0.001], axis=1),
+            "variance": np.stack([level, level + chance + 0.001], axis=1),
+        }
+        errors.add("pmf_paper", values, settings={}, given="")
         errors.save(folder / "data" / "pmf_error.json")
         text = page(folder)
         assert "The error of `pmf` falls all the way, as in the paper: from 0.3000 after 5" in text
         assert "The variance of `pmf` does not fall all the way, unlike in the paper" in text
-        assert "is then 1 times its squared error" in text
-        assert "0.3000 ± 0.2000" in text
+        assert "The error of `pmf_paper` falls all the way, but not by more than chance at every step: from" in text
+        assert (
+            "The variance of `pmf_paper` does not fall all the way, but at no step the other way by more than" in text
+        )
+        assert "is then 2 times its squared error" in text
+        assert f"0.3000 ± {2 * level.std(ddof=1) / np.sqrt(10):.4f}" in text
         assert "evaluations" in (folder / "pmf_error.svg").read_text()
 
     @pytest.mark.parametrize("dimensions", [2, 5])
@@ -144,4 +169,4 @@ class TestSentences:
 
     def test_level(self):
         found = results(evaluations=10, pmf=0.1, gp=0.1)
-        assert "`pmf` is level with `gp`, unlike in the paper" in against(found, "pmf", "gp", 10, paper="below")
+        assert "`pmf` is level with `gp` (+0.0000" in against(found, "pmf", "gp", 10, paper="below")

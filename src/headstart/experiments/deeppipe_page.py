@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headstart.experiments import deeppipe, deeppipe_live
 from headstart.experiments.catalogue import Table
 from headstart.experiments.cluster import Clustered
 from headstart.experiments.embedding import Points
-from headstart.experiments.markdown import against, as_in_the_paper, how_often, standing, table, whole
+from headstart.experiments.markdown import against, apart, how_often, standing, table, whole
 from headstart.experiments.new_algorithm import ENCODED, KNOWN, LEFT_OUT, PLAIN, ROWS, UNTRAINED
 from headstart.experiments.paper_page import PaperPage
-from headstart.experiments.rankings import Ranked, mean_ranks, overall_ranks
+from headstart.experiments.rankings import Ranked, overall_ranks
 from headstart.experiments.results import Results, half_width, shown
 from headstart.experiments.sections import Section, compared, here, learned_from, settings_of, sizes
 from headstart.experiments.to_beat import ToBeat
+from headstart.experiments.verdicts import LEVEL, all_the_way, as_in_the_paper, best_in_the_paper, higher, surely
 
 _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data`: replays of `headstart replay`, and
 `deeppipe_*.json` of `headstart experiment`. `deeppipe` is the default setting, chosen on validation tasks;
 `deeppipe_paper` the recipe of the paper. Rules and regret as on the [page of all methods](replay.md): every method
-begins with the same five pipelines, ± is the half width of a 95 % interval over tasks. Experiments on the network alone
-leave out the memory of recorded pipelines and train for 3,000 steps; [how they are done](../experiments.md).
+begins with the same five pipelines, ± is the half width of a 95 % interval over tasks, and a difference is more than
+chance where p < 0.05, by Wilcoxon's signed-rank test paired by task if no other is named. Experiments on the network
+alone leave out the memory of recorded pipelines and train for 3,000 steps; [how they are done](../experiments.md).
 """
 _TO_BEAT = """\
 Mean regret after so many evaluations; then `deeppipe` minus the method, paired by task, with the p of Wilcoxon's
 signed-rank test; then the mean rank among all ranked methods, which the rows are ordered by. Of what others measured
 only means are known, so there is no test; for ZAP the authors have released no checkpoint.
 """
+Array = NDArray[np.float64]
 METHOD, PAPER = "deeppipe", "deeppipe_paper"
 ALONE = deeppipe.ALONE.text
 TO_BEAT = ToBeat(
@@ -64,8 +69,8 @@ def deeppipe_page(folder: Path) -> Iterator[str] | None:
 
 def _best(results: Results, method: str) -> Iterator[str]:
     """How a method stands that is the best in the paper, at the end and on the way."""
-    place, sentence = standing(results, method)
-    yield f"{sentence}, {as_in_the_paper(place == 1)}{'' if place == 1 else ', where it is the best'}."
+    ahead, sentence = standing(results, method)
+    yield f"{sentence}{best_in_the_paper(apart(results, method, results.ranked()), ahead)}."
     often, of = how_often(results, method, "rank")
     yield f"`{method}` has the lowest mean rank after {often} of the {of} evaluations that follow the initial ones."
 
@@ -137,26 +142,27 @@ def _few_lines(folder: Path, path: Path) -> Iterator[str]:
 
 def _few_said(ranked: Ranked) -> Iterator[str]:
     columns = ranked.there
-    lowest = {}
-    for part, group in columns.items():
-        means, _ = mean_ranks(ranked.results, list(group.values()))
-        lowest[part] = list(group)[int(means.argmin())]
-    for part, row in lowest.items():
-        yield f"With {part} of the tasks the network with {row} has the best mean rank."
-    names = list(columns)
-    if len(names) > 1:
-        rows = list(columns[names[0]])
-        least, most = lowest[names[0]], lowest[names[-1]]
-        yield (
-            f"The deepest encoders are best with the fewest tasks, {as_in_the_paper(least == rows[-1])}"
-            if least == rows[-1]
-            else f"With the fewest tasks {least} are best, {as_in_the_paper(False)}, where the deepest encoders are"
-        ) + "."
-        yield (
-            f"No encoders are best with all tasks, {as_in_the_paper(True)}"
-            if most == rows[0]
-            else f"With all tasks {most} are best, {as_in_the_paper(False)}, where none are"
-        ) + "."
+    places = {
+        part: dict(zip(group, overall_ranks(ranked.results, list(group.values())), strict=True))
+        for part, group in columns.items()
+    }
+    for part, found in places.items():
+        lowest = min(found, key=lambda row: found[row].mean())
+        yield f"With {part} of the tasks the network with {lowest} has the best mean rank."
+    if len(columns) > 1:
+        least, *_, most = places.values()
+        yield _best_encoders("the deepest encoders", "the fewest tasks", least, list(least)[-1])
+        yield _best_encoders("no encoders", "all tasks", most, next(iter(most)))
+
+
+def _best_encoders(these: str, tasks: str, places: Mapping[str, Array], row: str) -> str:
+    """Whether a row has the best mean rank, as in the paper."""
+    others = {other: places[row] - found for other, found in places.items() if other != row}
+    ahead = sorted((other for other, found in others.items() if found.mean() > 0), key=lambda o: places[o].mean())
+    end = best_in_the_paper({other: surely(found) for other, found in others.items()}, ahead, "they are")
+    if not ahead:
+        return f"{these.capitalize()} are best with {tasks}{end}."
+    return f"With {tasks} {these} have a worse mean rank than {', '.join(f'`{o}`' for o in ahead)}{end}."
 
 
 def _new_lines(folder: Path, path: Path) -> Iterator[str]:
@@ -224,11 +230,13 @@ def _cluster_said(found: Clustered) -> Iterator[str]:
         means, _ = found.means(choice)
         grows = bool((np.diff(means) > 0).all())
         figures = ", ".join(f"{mean:.3f} with {layers}" for mean, layers in zip(means, found.layers, strict=True))
+        networks = np.array(values, dtype=np.float64)
+        steps = [higher(after, before) for before, after in pairwise(networks)]
         yield (
             f"{choice.capitalize()} one-hot choices the metric {'grows' if grows else 'does not grow'} with each "
-            f"encoder layer, {as_in_the_paper(grows)}: {figures}."
+            f"encoder layer, {all_the_way(grows, steps)} (Mann and Whitney's test): {figures}."
         )
-        none, one = (np.array(values[k], dtype=np.float64) for k in (0, 1))
+        none, one = networks[:2]
         share = float((one[:, None] > none[None, :]).mean())
         yield (
             f"A random network with {found.layers[1]} encoder layer has a higher metric than one with "
@@ -252,9 +260,10 @@ def _embedding_lines(folder: Path, path: Path) -> Iterator[str]:
     said = []
     for stage in (None, *points.stages):
         same, chance = points.alike(stage)
+        clusters = f"there are clusters, {as_in_the_paper(True)}"
         said.append(
             f"{same:.0%} of a pipeline's neighbours have its {stage or 'estimator'}, by chance it would be "
-            f"{chance:.0%}: there are {'' if same > chance else 'no '}clusters, {as_in_the_paper(same > chance)}."
+            f"{chance:.0%}: {clusters if points.p_alike(stage) < LEVEL else 'that is not more than chance'}."
         )
     yield from here(said)
 

@@ -33,6 +33,7 @@ from headstart.surrogates.recorded_gp import RecordedGP
 
 Array = NDArray[np.float64]
 _NEIGHBOURS = 10
+_PERMUTATIONS = 199
 _DIGITS = 4
 
 
@@ -97,6 +98,14 @@ class Points:
         near = nearest(np.array(self.points))
         shares = np.bincount(own) / len(own)
         return float((own[near] == own[:, None]).mean()), float((shares**2).sum())
+
+    def p_alike(self, stage: str | None = None) -> float:
+        """How likely so large a share of neighbours with the same algorithm is by chance: by permutations."""
+        own = np.array(self.estimator if stage is None else self.stages[stage][1])
+        near, rng = nearest(np.array(self.points)), np.random.default_rng(0)
+        drawn = [rng.permutation(own) for _ in range(_PERMUTATIONS)]
+        same = (own[near] == own[:, None]).mean()
+        return float(1 + sum((d[near] == d[:, None]).mean() >= same for d in drawn)) / (1 + _PERMUTATIONS)
 
     def table(self) -> Table:
         rows = []

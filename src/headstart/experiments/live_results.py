@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
 from headstart.experiments.catalogue import Table
-from headstart.experiments.markdown import as_in_the_paper
 from headstart.experiments.results import half_width, ranks, rounded, shown, wilcoxon, write_whole
 from headstart.experiments.sections import here
+from headstart.experiments.verdicts import best_in_the_paper, surely
 
 Array = NDArray[np.float64]
 SAME = ("meta", "space", "metric", "budgets", "tables", "about")
@@ -178,9 +178,10 @@ def said_of(results: LiveResults, method: str) -> Iterator[str]:
     own = results.methods[method]
     for b, budget in enumerate(results.budgets):
         ahead = [name for name in others if results.methods[name]["rank_mean"][b] < own["rank_mean"][b]]
-        best = not ahead
-        place = "the best mean rank" if best else f"a worse mean rank than {', '.join(f'`{n}`' for n in ahead)}"
-        yield f"After {budget:g} s `{method}` has {place}, {as_in_the_paper(best)}."
+        place = f"a worse mean rank than {', '.join(f'`{n}`' for n in ahead)}" if ahead else "the best mean rank"
+        scores = {name: results.values(name, "scores")[:, b] for name in (method, *others)}
+        found = {name: surely(scores[name] - scores[method]) for name in others}
+        yield f"After {budget:g} s `{method}` has {place}{best_in_the_paper(found, ahead)}."
     last = results.values(method, "scores")[:, -1]
     for name in others:
         difference = last - results.values(name, "scores")[:, -1]

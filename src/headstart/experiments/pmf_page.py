@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from headstart.experiments.markdown import Word, against, as_in_the_paper, how_often, whole
+from headstart.experiments.markdown import Word, against, apart, how_often, whole
 from headstart.experiments.paper_page import PaperPage
 from headstart.experiments.results import Results
 from headstart.experiments.sections import Section, compared, errors_lines, points_lines
@@ -15,7 +15,8 @@ _INTRODUCTION = """\
 Written by `headstart results docs/results` from `docs/results/data`: replays of `headstart replay`, and `pmf_*.json` of
 `headstart experiment`. `pmf` is the default setting, chosen on validation tasks; `pmf_paper` the model of the paper.
 Rules and regret as on the [page of all methods](replay.md): every method begins with the same five pipelines, ± is the
-half width of a 95 % interval over tasks.
+half width of a 95 % interval over tasks, and a difference is more than chance where p < 0.05 by Wilcoxon's signed-rank
+test, paired by task.
 """
 _TO_BEAT = """\
 Mean regret after so many evaluations; then `pmf` minus the method, paired by task, with the p of Wilcoxon's signed-rank
@@ -47,8 +48,13 @@ def _regret(results: Results) -> Iterator[str]:
             among = " among methods with one evaluation for each step" if what == "rank" else ""
             yield (
                 f"`{method}` has the lowest mean {what}{among} after {often} of the {of} evaluations that follow the "
-                f"initial ones, {as_in_the_paper(often == of)}{'' if often == of else ', where it always has'}."
+                "initial ones; in the paper it always has."
             )
+        found = list(apart(results, method, [name for name in results.methods if whole(results, name)]).values())
+        yield (
+            f"After {last} evaluations the regret of `{method}` is lower than that of {found.count(-1)} of the "
+            f"{len(found)} others, and higher than that of {found.count(1)}, by more than chance."
+        )
     for method in ("random2x", "random4x"):
         if whole(results, "forest") and whole(results, method):
             yield against(results, "forest", method, last, paper="below")

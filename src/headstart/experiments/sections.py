@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+
 from headstart.experiments.embedding import Points
-from headstart.experiments.markdown import as_in_the_paper, partial_lines, table, whole
+from headstart.experiments.markdown import partial_lines, table, whole
 from headstart.experiments.model_error import QUANTITIES, Errors
 from headstart.experiments.results import Results, shown
+from headstart.experiments.verdicts import all_the_way, surely
 from headstart.surrogates.deeppipe import DeepPipe
 
 
@@ -113,8 +116,9 @@ def errors_lines(folder: Path, path: Path) -> Iterator[str]:
             mean = entry[f"{name}_mean"]
             monotone = all(after < before for before, after in pairwise(mean))
             falls = "falls all the way" if monotone else "does not fall all the way"
+            steps = [surely(before - after) for before, after in pairwise(np.array(entry[name], dtype=np.float64).T)]
             said.append(
-                f"The {name} of `{method}` {falls}, {as_in_the_paper(monotone)}: from {shown(mean[0])} after "
+                f"The {name} of `{method}` {falls}, {all_the_way(monotone, steps)}: from {shown(mean[0])} after "
                 f"{errors.evaluations[0]} evaluations to {shown(mean[-1])} after {errors.evaluations[-1]}."
             )
         variance, error = entry["variance_mean"][-1], entry["error_mean"][-1]

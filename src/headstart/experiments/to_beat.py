@@ -12,9 +12,9 @@ import numpy as np
 from headstart.experiments.markdown import TITLES, paired, series, whole
 from headstart.experiments.reference import EVALUATIONS, INDEPENDENT, RELEASED
 from headstart.experiments.results import Results, half_width, ranks, shown
+from headstart.experiments.verdicts import LEVEL, holm, leaning
 
 DECISIVE = (25, 50, 100)
-_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class ToBeat:
         return f"| {text} | {' | '.join(cells)} |"
 
     def _regret(self, results: Results, given: Mapping[str, Mapping[int, float]]) -> str:
-        """Where the mean regret of the method is not the lowest."""
+        """Where the mean regret of the method is the lowest, where not, and whose is as low."""
         wanted = [e for e in DECISIVE if e <= results.evaluations]
         if not wanted:
             return ""
@@ -107,59 +107,68 @@ class ToBeat:
         }
         others |= given
         above = {name: [e for e in wanted if ours[e - 1] >= figures[e]] for name, figures in others.items()}
-        exceptions = "; ".join(f"{name} at {series(when)}" for name, when in above.items() if when)
+        best = [e for e in wanted if not any(e in when for when in above.values())]
+        rivals = "; ".join(f"{name} at {series(when)}" for name, when in above.items() if when)
         return (
-            f"After {series(wanted)} evaluations the mean regret of `{self.method}` is below that of all others in the "
-            f"table{f', except {exceptions}' if exceptions else ''}.\n"
+            f"The mean regret of `{self.method}` is below that of all others in the table {only_after(best, wanted)}."
+            f"{f' As low or lower: {rivals}.' if rivals else ''}\n"
         )
 
     def _ranks(self, results: Results) -> Iterator[str]:
-        """Who has a better mean rank, and against how many the difference is more than chance."""
+        """Where the mean rank is the best, where not and whose is, and how often regrets differ by more than chance."""
         names = results.ranked()
         wanted = [e for e in DECISIVE if e <= results.evaluations]
         if not wanted or len(names) < 2:
             return
         places = dict(zip(names, ranks([results.curves(name) for name in names]), strict=True))
         ours = places[self.method]
-        better = []
+        better, best = [], list(wanted)
         for name in self._others(results):
             for e in wanted:
                 apart = ours[:, e - 1] - places[name][:, e - 1]
                 if apart.mean() >= 0:
+                    best = [other for other in best if other != e]
                     width = half_width(apart)
                     better.append(
                         f"`{name}` at {e} ({places[name][:, e - 1].mean():.2f} against {ours[:, e - 1].mean():.2f}, "
                         f"difference paired by task {apart.mean():+.2f} ± "
                         f"{shown(None if np.isnan(width) else float(width), '.2f')})"
                     )
-        among = f"of the {len(names)} ranked methods after {series(wanted)} evaluations"
-        exceptions = f", except {'; '.join(better)}" if better else ""
-        yield f"`{self.method}` has the best mean rank {among}{exceptions}.\n"
+        rivals = f" As good or better: {'; '.join(better)}." if better else ""
+        yield (
+            f"`{self.method}` has the best mean rank of the {len(names)} ranked methods {only_after(best, wanted)}."
+            f"{rivals}\n"
+        )
         others = [name for name in names if name != self.method]
         for e in wanted:
             tests = {name: results.versus(self.method, name, e) for name in others}
             sure = holm({name: float(test["p"]) for name, test in tests.items()})
-            won = sum(bool(sure[name] and tests[name]["difference"] < 0) for name in others)
-            lost = sum(bool(sure[name] and tests[name]["difference"] > 0) for name in others)
+            own = results.curves(self.method)[:, e - 1]
+            signs = [leaning(own - results.curves(name)[:, e - 1]) for name in others if sure[name]]
+            won, lost = signs.count(-1), signs.count(1)
             yield (
                 f"- After {e} evaluations its regret is lower than that of {won} of the {len(others)} others, and "
-                f"higher than that of {lost}, by more than chance (Wilcoxon, {_LEVEL:.0%}, Holm's correction)."
+                f"higher than that of {lost}, by more than chance (Wilcoxon, {LEVEL:.0%}, Holm's correction)."
             )
         yield ""
 
 
-def holm(p_values: Mapping[str, float], level: float = _LEVEL) -> dict[str, bool]:
-    """Which of several tests reject at a level that holds for all of them together (Holm 1979).
+def only_after(good: Sequence[int], wanted: Sequence[int]) -> str:
+    """After which numbers of evaluations something holds, and after which it does not.
 
-    >>> holm({"a": 0.01, "b": 0.03, "c": 0.04})
-    {'a': True, 'b': False, 'c': False}
+    >>> only_after([25, 50, 100], [25, 50, 100])
+    'after 25, 50 and 100 evaluations'
+    >>> only_after([100], [25, 50, 100])
+    'after 100 evaluations, not after 25 and 50'
+    >>> only_after([], [25, 50, 100])
+    'after none of 25, 50 and 100 evaluations'
+    >>> only_after([], [25])
+    'not after 25 evaluations'
     """
-    rejected = dict.fromkeys(p_values, False)
-    for k, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
-        if p_values[name] > level / (len(p_values) - k):
-            break
-        rejected[name] = True
-    return rejected
+    if not good:
+        return f"{'after none of' if len(wanted) > 1 else 'not after'} {series(wanted)} evaluations"
+    bad = [e for e in wanted if e not in good]
+    return f"after {series(good)} evaluations{f', not after {series(bad)}' if bad else ''}"
 
 
 def drawn(folder: Path, results: Results) -> str:
