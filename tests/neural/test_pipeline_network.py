@@ -165,13 +165,17 @@ def test_derivatives_agree_with_finite_differences(shape):
 
 
 SIZES = {
-    # |Λ_ij| of tables 5 and 7, with the groups of appendix F; the paper's own numbers 720, 1376, 1085 and 35 cannot be.
+    # |Λ_ij| of tables 5 to 7, with the groups of appendix F.
     "pmf": ((3, 2), (9, 10, 13, 4, 10, 9, 7, 5)),
+    "tensor_oboe": ((4,), (1,), (1,), (1, 1, 1), (3, 4, 5, 5, 3, 1, 2, 1, 2, 2)),
     "zap": ((1, 1, 1, 1), (31,)),
 }
 
 
-@pytest.mark.parametrize(("sizes", "total", "stages"), [(SIZES["pmf"], 72, 16), (SIZES["zap"], 35, 32)])
+@pytest.mark.parametrize(
+    ("sizes", "total", "stages"),
+    [(SIZES["pmf"], 72, 16), (SIZES["tensor_oboe"], 37, 12), (SIZES["zap"], 35, 32)],
+)
 @pytest.mark.parametrize("factor", [4, 8])
 def test_weights_are_counted_by_equations_7_and_8(sizes, total, stages, factor):
     space = space_of(*sizes)
@@ -193,13 +197,36 @@ def test_weights_are_counted_by_equations_7_and_8(sizes, total, stages, factor):
         assert held - sum(label[0] == "choice" for label in network.labels) * units == expected
 
 
-def test_factors_of_the_paper_that_can_be_met():
-    """256 of equation 10 and 886, 256 of equation 11 (PMF); 961 and 1,120 for 1,085 (ZAP, where a stage adds one)."""
-    one = PipelineNetwork(space_of(*SIZES["pmf"]), factor=1, encoder_layers=1, aggregation_layers=1)
-    assert one.weights == 886 + 256
-    none = [PipelineNetwork(space_of(*SIZES["pmf"]), factor=1, encoder_layers=0, aggregation_layers=n) for n in (1, 2)]
-    assert none[0].weights == 1152
-    assert none[1].weights - none[0].weights == 256
+@pytest.mark.parametrize(
+    ("meta", "first_plain", "first_encoded", "deeper_encoder", "aggregation"),
+    [
+        ("tensor_oboe", 444, 161, 271, 144),  # all as in the paper
+        ("pmf", 1152, 886, 1370, 256),
+        ("zap", 1120, 965, 965, 1024),
+    ],
+)
+def test_factors_of_equations_10_and_11(meta, first_plain, first_encoded, deeper_encoder, aggregation):
+    """Factors of F and F² by equations 7 and 8, with the sizes of tables 5 to 7.
+
+    Equation 10 is ``first_plain F + aggregation (ℓ_a - 1) F²``, equation 11 is ``first_encoded F +
+    (deeper_encoder (ℓ_e - 1) + aggregation ℓ_a) F²``. The paper has the same for Tensor-OBOE. For PMF it has
+    720 = 72 ⋅ 10 in place of 72 ⋅ 16, and 1,376 in place of 2 ⋅ 3² + 8 ⋅ 13². For ZAP it leaves the stage of
+    architectures, with L = 1 in table 7, out of the sum of L: 1,085 = 35 ⋅ 31 and 961 = 31² in place of 35 ⋅ 32 and 32²;
+    its 965 = 4 ⋅ 1² + 31² has that stage, and its 35 is the number of inputs, where 4 ⋅ 1 + 31 ⋅ 31 is meant.
+    """
+
+    def weights(encoder_layers, aggregation_layers, factor):
+        space = space_of(*SIZES[meta])
+        return PipelineNetwork(
+            space, factor=factor, encoder_layers=encoder_layers, aggregation_layers=aggregation_layers
+        ).weights
+
+    for factor in (1, 8):
+        square = factor**2
+        assert weights(0, 1, factor) == first_plain * factor
+        assert weights(0, 4, factor) - weights(0, 1, factor) == 3 * aggregation * square
+        assert weights(1, 3, factor) == first_encoded * factor + 3 * aggregation * square
+        assert weights(2, 3, factor) - weights(1, 3, factor) == deeper_encoder * square
 
 
 def test_a_random_network_with_encoders_puts_pipelines_of_one_algorithm_together():
