@@ -211,8 +211,8 @@ def test_factors_of_equations_10_and_11(meta, first_plain, first_encoded, deeper
     Equation 10 is ``first_plain F + aggregation (ℓ_a - 1) F²``, equation 11 is ``first_encoded F +
     (deeper_encoder (ℓ_e - 1) + aggregation ℓ_a) F²``. The paper has the same for Tensor-OBOE. For PMF it has
     720 = 72 ⋅ 10 in place of 72 ⋅ 16, and 1,376 in place of 2 ⋅ 3² + 8 ⋅ 13². For ZAP it leaves the stage of
-    architectures, with L = 1 in table 7, out of the sum of L: 1,085 = 35 ⋅ 31 and 961 = 31² in place of 35 ⋅ 32 and 32²;
-    its 965 = 4 ⋅ 1² + 31² has that stage, and its 35 is the number of inputs, where 4 ⋅ 1 + 31 ⋅ 31 is meant.
+    architectures, with L = 1 in table 7, out of the sum of L: 1,085 = 35 ⋅ 31 and 961 = 31² in place of 35 ⋅ 32 and
+    32²; its 965 = 4 ⋅ 1² + 31² has that stage, and its 35 is the number of inputs, where 4 ⋅ 1 + 31 ⋅ 31 is meant.
     """
 
     def weights(encoder_layers, aggregation_layers, factor):
