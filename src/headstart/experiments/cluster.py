@@ -45,7 +45,7 @@ class Clustered:
     Parameters
     ----------
     meta, key, settings
-        What it was found with.
+        What it was found with: name and key of the meta-dataset, and of the experiment all that can be chosen.
     estimators, estimator
         Names, and which of them each of the n pipelines has.
     layers
@@ -128,7 +128,7 @@ class Clusters:
         """Measure, unless the same is in the file; save."""
         meta = request.meta
         settings = json.loads(json.dumps(asdict(self)))
-        key = meta.pipelines.space.key
+        key = meta.key
         if request.out.exists():
             known = Clustered.load(request.out)
             if (known.meta, known.key, known.settings) == (meta.name, key, settings):
