@@ -22,6 +22,7 @@ from headstart.metadata import MetaDataset
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import RandomSearch
 from headstart.surrogates.deep_search import links
+from headstart.surrogates.deeppipe import DeepPipe
 from headstart.testing.examples import small_meta
 from headstart.trials import Outcome, Trial
 
@@ -52,7 +53,14 @@ class TestSettings:
         assert not surrogate.transfer
         assert surrogate.warm
         assert len(links(99)) * surrogate.fine_tune_steps == 480
+        assert surrogate.looseness is None  # no kernel was learned that it should stay close to
         assert deeppipe.ALONE.text == "deeppipe-alone"
+
+    def test_rates_where_an_algorithm_is_new(self):
+        new = deeppipe.NEW_ALGORITHM
+        rates = [method.make().surrogate.fine_tune_rate for method in (new.encoded, new.plain, new.untrained)]
+        assert rates == [0.001, 0.001, DeepPipe().fine_tune_rate]
+        assert new.untrained.make().surrogate.looseness is None
 
     def test_experiments_on_the_network_have_no_memory_and_short_training(self):
         experiments = [deeppipe.FEW_TASKS, deeppipe.LAYERS, deeppipe.FACTOR, deeppipe.ZAP]
@@ -264,6 +272,23 @@ class TestClusters:
         monkeypatch.setattr("headstart.experiments.cluster.cluster_metric", None)
         again, _ = run_experiment("deeppipe_cluster", meta, tmp_path)
         assert again == found
+
+    def test_other_pipelines_of_the_same_space_are_not_known_already(self, meta, tmp_path, monkeypatch):
+        monkeypatch.setattr(deeppipe, "CLUSTER", Clusters(sample=20, estimators=2, networks=2, factor=2))
+        found, _ = run_experiment("deeppipe_cluster", meta, tmp_path)
+        kept = np.arange(len(meta.pipelines)) % 3 > 0
+        other = MetaDataset(
+            meta.pipelines.take(np.flatnonzero(kept)),
+            meta.losses[:, kept],
+            meta.tasks,
+            splits=meta.splits,
+            name=meta.name,
+        )
+        assert other.pipelines.space.key == meta.pipelines.space.key
+        again, path = run_experiment("deeppipe_cluster", other, tmp_path)
+        assert again.metrics != found.metrics
+        assert again.key == other.key != found.key
+        assert Clustered.load(path) == again
 
 
 class TestEmbedding:
