@@ -184,4 +184,15 @@ def test_an_optimizer_that_is_an_object_brings_its_own(knowledge):
     with pytest.raises(InvalidInput, match=r"Bayes\(DeepPipe\.load"):
         informed(object(), knowledge)
     assert trainable("deeppipe_paper").learning_rate == 1e-4
-    assert informed("deeppipe_paper", knowledge).n_initial == 0
+    assert informed("deeppipe", knowledge).n_initial == 0
+
+
+def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
+    held = DeepPipe.load(knowledge)
+    tuned = informed("deeppipe(fine_tune=kernel, failures=ignored, steps=7)", knowledge).surrogate
+    assert (tuned.fine_tune, tuned.failures, tuned.steps) == ("kernel", "ignored", held.steps)
+    assert tuned.learned.keys() == held.learned.keys()
+    with pytest.raises(InvalidInput, match="encoder_layers=0 is decided by training"):
+        informed("deeppipe_paper", knowledge)
+    with pytest.raises(InvalidInput, match="outputs=11 is decided by training, and the file was trained with"):
+        informed("deeppipe(outputs=11)", knowledge)

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from headstart.space import Algorithm, Categorical, Float, PipelineSpace, Stage, catalog
@@ -36,6 +37,9 @@ def test_stages_and_their_order_must_be_the_same():
     assert misfit(of("s", "u"), of("s", "t")).stages == ("t", "u")
     assert "not in both" in str(misfit(of("s"), of("s", "t")))
     assert misfit(of("s", "t", free_order=True), of("s", "t")).order
+    assert misfit(of("t", "s"), of("s", "t")).order
+    assert "order of stages differs" in str(misfit(of("t", "s"), of("s", "t")))
+    assert not misfit(of("t", "s", free_order=True), of("s", "t", free_order=True))
 
 
 @pytest.mark.parametrize("name", ["tensor_oboe", "classification"])
@@ -46,3 +50,19 @@ def test_parts_of_the_catalog_fit(name):
     many = misfit(space, space.restrict({last.name: last.names[:1]}))
     assert len(many.unknown) == len(last.names) - 1
     assert "more: unknown" in str(many) or len(many.unknown) <= 5
+
+
+def test_pipelines_keep_their_order_in_a_space_with_stages_elsewhere():
+    stages = [Stage(name, [Algorithm("a"), Algorithm("b")]) for name in "xyz"]
+    space, other = (
+        PipelineSpace("one", stages, free_order=True),
+        PipelineSpace("other", [stages[1], stages[0], stages[2]], free_order=True),
+    )
+    drawn = space.sample(np.random.default_rng(0), 20)
+    names, others = ([stage.name for stage in s.stages] for s in (space, other))
+    moved = drawn.to(other)
+    assert drawn.order is not None
+    assert moved.order is not None
+    for before, after in zip(drawn.order, moved.order, strict=True):
+        assert [names[s] for s in before] == [others[s] for s in after]
+    np.testing.assert_array_equal(moved.to(space).ids, drawn.ids)

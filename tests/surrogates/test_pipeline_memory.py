@@ -47,7 +47,9 @@ def test_over_recorded_pipelines_it_is_the_mixture_of_the_network_and_pmf(learne
     task = replace(pool_task(), metafeatures={})
     history, pool = shown(task), task.candidates.pool
     meta = small_meta().select([1, 2, 3, 4, 5])
-    memory = PMF().meta_fit(meta).start(task).fit(history).predict(pool)
+    memory = PMF().meta_fit(meta)
+    memory.failures = "worst"
+    memory = memory.start(task).fit(history).predict(pool)
     network = without_memory(learned).start(task).fit(history).predict(pool)
     found = learned.start(task).fit(history).predict(pool)
     # the seeds of their training differ, which moves the kernel a little

@@ -91,7 +91,7 @@ class TaskBatches:
         targets = np.zeros((len(which), len(columns)))
         for b, task in enumerate(self.tasks[which]):
             losses = self._meta.loss_row(int(task))[columns].astype(np.float64)
-            losses = np.minimum(losses, self.caps[task])  # what is missing stays so
+            losses = np.where(np.isfinite(losses), np.minimum(losses, self.caps[task]), np.nan)
             targets[b] = (losses - self.means[task]) / self.stds[task]
         mask = np.isfinite(targets)
         targets[~mask] = 0.0

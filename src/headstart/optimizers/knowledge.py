@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import InvalidInput
-from headstart.registry import create, names
+from headstart.registry import create, names, parsed
 
 if TYPE_CHECKING:
     from headstart.optimizers.bayes import Bayes
@@ -31,7 +31,8 @@ def informed(optimizer: object, path: str | os.PathLike[str]) -> Bayes:
     Parameters
     ----------
     optimizer
-        Name of the surrogate, such as ``"deeppipe"``.
+        Name of the surrogate, such as ``"deeppipe"``, or with settings, ``"deeppipe(fine_tune=kernel)"``: those that
+        only count on a new task are taken over, others must be those that it was trained with.
     path
         The file that its `save` wrote.
     """
@@ -43,4 +44,9 @@ def informed(optimizer: object, path: str | os.PathLike[str]) -> Bayes:
             f"knowledge belongs to an optimizer that is named, such as optimizer='deeppipe', got {given}; an object "
             "brings its own: Bayes(DeepPipe.load(file), n_initial=0)"
         )
-    return Bayes(type(trainable(optimizer)).load(path), n_initial=0)
+    name, settings = parsed(optimizer)
+    wanted = trainable(name, **settings)
+    try:
+        return Bayes(type(wanted).load(path).adjusted(wanted), n_initial=0)
+    except InvalidInput as error:
+        raise type(error)(f"{optimizer} with knowledge {os.fspath(path)!r}: {error}") from error

@@ -127,7 +127,10 @@ class Encoded(Sequence[Pipeline]):
             choice[rows, space.stage_position(stage)] = space.stage(stage).position(algorithm.name)
             values[rows, there] = self.values[rows, columns]
             active[rows, there] = self.active[rows, columns]
-        return Encoded(space, values, active, choice, self.order, self._ids if self.recorded else None)
+        order = self.order
+        if order is not None:
+            order = np.array([space.stage_position(stage.name) for stage in self.space.stages])[order]
+        return Encoded(space, values, active, choice, order, self._ids if self.recorded else None)
 
     def __len__(self) -> int:
         return len(self._arrays["choice"]) if self._rows is None else len(self._rows)

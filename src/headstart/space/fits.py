@@ -23,7 +23,7 @@ class Misfit:
     stages
         Names of stages that only one of the two has.
     order
-        Whether the order of stages is free in one of the two only.
+        Whether the stages are in another order, or their order is free in one of the two only.
     """
 
     unknown: tuple[tuple[str, str], ...] = ()
@@ -39,7 +39,7 @@ class Misfit:
         if self.stages:
             lines.append(f"stages {_list(self.stages)} are not in both")
         if self.order:
-            lines.append("the order of stages is free in one of them only")
+            lines.append("the order of stages differs")
         for pairs, what in ((self.unknown, "unknown"), (self.different, "known with other hyper-parameters")):
             if pairs:
                 lines.append(f"{_list([f'{stage}.{algorithm}' for stage, algorithm in pairs])}: {what}")
@@ -64,7 +64,9 @@ def misfit(space: PipelineSpace, other: PipelineSpace) -> Misfit:
             elif _columns(algorithm) != _columns(known[algorithm.name]):
                 different.append((stage.name, algorithm.name))
     stages = tuple(sorted(set(names) ^ there.keys()))
-    return Misfit(tuple(unknown), tuple(different), stages, space.free_order != other.free_order)
+    # where the order is free, a pipeline brings its own
+    moved = space.free_order != other.free_order or (not space.free_order and not stages and names != list(there))
+    return Misfit(tuple(unknown), tuple(different), stages, moved)
 
 
 def _columns(algorithm: Algorithm) -> list[dict[str, Any]]:

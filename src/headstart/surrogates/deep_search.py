@@ -29,6 +29,7 @@ from headstart.surrogates.deep_posterior import Observed, PoolObserved, PoolProc
 from headstart.surrogates.deep_tuning import Located, tuned
 from headstart.surrogates.meta_trained import MetaTrained
 from headstart.surrogates.pmf import PMF
+from headstart.surrogates.recorded_gp import Failures
 from headstart.surrogates.targets import reshaped
 from headstart.task import Task
 
@@ -37,10 +38,11 @@ Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 Targets = Literal["inferred", "standardised", "raw"]
 FineTune = Literal["none", "kernel", "all", "encoder"]
-Failures = Literal["worst", "ignored"]
 
 OFFSET, SCALES = "levels.offset", "levels.scales"
 _LEVELS = np.exp(np.linspace(-1.5, 1.5, 5))
+_BAD = 2.0
+"""What a failure counts as where nothing has succeeded yet: so many usual deviations above a usual loss."""
 _LEAST_STD = 1e-6
 """Relative to that of the targets."""
 _MOST_TO_TUNE = 300
@@ -101,6 +103,8 @@ class DeepSearch(MetaTrained):
                 self._parameters,
                 pipeline_memory.recalled(self._parameters, self.space),
             )
+        if kept[1] is not None:
+            kept[1].failures = self.failures
         return kept[1]
 
     _recalled: PMF | None
@@ -116,8 +120,11 @@ class DeepSearch(MetaTrained):
         encoded = history.encoded
         targets = reshaped(self.as_predicted(history.targets()), "clipped" if self.clipped else "as_is")
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
-        # Where everything failed there is no worst loss that a failure could count as.
-        ignored = self.failures == "ignored" or not ok.any()
+        # Where everything failed there is no worst loss that a failure could count as, but perhaps a usual one.
+        ignored = self.failures == "ignored" or not (ok.any() or self.transfer)
+        if not ok.any() and self.transfer:
+            offset, scales = self._parameters[OFFSET][0], self._parameters[SCALES]
+            targets = np.full(len(ok), offset + _BAD * float(np.median(scales)))
         self._failed = (encoded.ids[~ok], float(targets[ok].max(initial=-np.inf))) if ignored else None
         if ignored:
             encoded, targets = encoded.take(ok), targets[ok]
@@ -147,9 +154,11 @@ class DeepSearch(MetaTrained):
         if self.targets == "raw":
             return Levels.known(0.0, 1.0)
         observed = Standardisation.of(targets)
-        if self.targets == "standardised" or not self.transfer:
+        if not self.transfer:
             return Levels.known(observed.shift, observed.scale)
         (offset, spread), scales = self._parameters[OFFSET], self._parameters[SCALES]
+        if self.targets == "standardised":
+            return Levels.known(observed.shift, float(np.median(scales)) if observed.constant else observed.scale)
         levels = np.ones(1) if self.mean == "zero" else _LEVELS
         return Levels(float(offset), float(spread), scales, levels).unless_foreign(targets)
 
@@ -245,6 +254,7 @@ class DeepSearch(MetaTrained):
             steps=self.fine_tune_steps,
             rate=self.fine_tune_rate,
             looseness=self.looseness,
+            anchor=self._parameters,
         )
 
     def _masks_of_new(self) -> dict[str, Mask]:
@@ -253,6 +263,9 @@ class DeepSearch(MetaTrained):
             for name, mask in belonging_to(self._net, stage, algorithm, self._parameters).items():
                 masks[name] = mask | masks.get(name, np.zeros_like(mask))
         return masks
+
+    def log_seconds(self, encoded: Encoded) -> Array | None:
+        return None if self._recalled is None else self._recalled.log_seconds(encoded)
 
     def predict(self, encoded: Encoded) -> Prediction:
         with one_blas_thread():

@@ -87,13 +87,14 @@ def tuned(
     steps: int,
     rate: float,
     looseness: float | None = None,
+    anchor: Mapping[str, Array] | None = None,
 ) -> Parameters:
     """Parameters after some steps of Adam on what was observed; those that are not to change are the same objects.
 
     Parameters
     ----------
     network, parameters
-        As meta-learned.
+        Where tuning begins.
     features, standardised
         (n, F) and (n,), of what was observed.
     kernel
@@ -106,8 +107,11 @@ def tuned(
         Of Adam.
     looseness
         w; ``None`` for infinite.
+    anchor
+        γ⁰ among others, as meta-learned; `parameters` when omitted.
     """
     start = {name: parameters[name] for name in KERNEL} if kernel else {}
+    center = parameters if anchor is None else anchor
     adam = Adam({**start, **{name: parameters[name] for name in masks}}, rate)
     outputs = network(parameters, features)
     n = len(features)
@@ -139,7 +143,7 @@ def tuned(
         if kernel:
             by = (found.by_log_length_scales, np.array(found.by_log_output_scale), np.array(by_noise.sum()))
             for name, slope in zip(KERNEL, by, strict=True):
-                gradient[name] = weight * (now[name] - start[name]) - slope
+                gradient[name] = weight * (now[name] - center[name]) - slope
         if moving:
             assert found.by_points is not None
             by_network = pullback(

@@ -14,26 +14,29 @@ a, b                  Levels          offset and scale of the new task's losses,
                                       `headstart.numerics.affine_mixture`
 ====================  ==============  ===========================================================================
 
-Decided where the paper is silent. (1) It does not say what units losses are in: ``targets="raw"`` takes them as they
-are; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains on
-standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where losses
-are far above that, as those of another metric may be, the observations alone decide. (2) "10,000 epochs" over all
-tasks would be millions of steps: an epoch is read as one task. (3) Algorithm 2 has no other learning rate than
+Decided where the paper is silent. (1) Its matrices are of accuracies, and whether they are standardised it does not say:
+``targets="raw"`` takes losses as they are, so that a prior mean of zero expects the best, where that of the paper
+expects the worst; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains
+on standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where
+losses are far above that, as those of another metric may be, the observations alone decide. (2) "10,000 epochs" over
+all tasks would be millions of steps: an epoch is read as one task. (3) Algorithm 2 has no other learning rate than
 Algorithm 1, with which 100 steps move a parameter by 1 % at most; `fine_tune_rate` is a setting. (4) A failure counts
-as the worst loss observed (``failures="worst"``), so that what is like it is avoided; or it says nothing of others
-(``"ignored"``), as a missing cell of the meta-dataset, and only the pipeline itself is known to be bad. (5) Proposals
-under way are believed to come out as predicted: the mean stays, the uncertainty around them goes.
+as the worst loss observed (``failures="worst"``), or while there is none as one far above what is usual, so that what
+is like it is avoided; or it says nothing of others (``"ignored"``), as a missing cell of the meta-dataset, and only the
+pipeline itself is known to be bad. (5) Proposals under way are believed to come out as predicted: the mean stays, the
+uncertainty around them goes.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput, SpaceError, UnknownName, check_positive, suggestion
+from headstart.errors import InvalidInput, ModelFileError, SpaceError, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.neural.batches import TaskBatches, training_and_validation
 from headstart.neural.deep_kernel import NOISE, SCALE, initial_kernel
@@ -45,7 +48,8 @@ from headstart.neural.training import Schedule
 from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
 from headstart.surrogates import pipeline_memory
-from headstart.surrogates.deep_search import OFFSET, SCALES, DeepSearch, Failures, FineTune, Targets
+from headstart.surrogates.deep_search import OFFSET, SCALES, DeepSearch, FineTune, Targets
+from headstart.surrogates.recorded_gp import Failures
 from headstart.task import Task
 
 Array = NDArray[np.float64]
@@ -107,6 +111,14 @@ class DeepPipe(DeepSearch):
         Of the initial parameters and of the batches.
     """
 
+    adjustable = frozenset(
+        {"fine_tune", "fine_tune_steps", "fine_tune_rate", "looseness", "warm", "own_noise", "failures", "memory"}
+    )
+    of_training = frozenset(
+        {"steps", "learning_rate", "final_rate", "patience", "weight_decay", "batches", "n_tasks", "n_pipelines"}
+        | {"mean_weight", "seed"}
+    )
+
     def __init__(
         self,
         factor: int = 8,
@@ -144,6 +156,14 @@ class DeepPipe(DeepSearch):
         sizes = {"factor": factor, "outputs": outputs, "n_tasks": n_tasks, "n_pipelines": n_pipelines}
         for name, value in {**sizes, "fine_tune_steps": fine_tune_steps}.items():
             check_positive(name, value, whole=True)
+        for name, number in {"encoder_layers": encoder_layers, "aggregation_layers": aggregation_layers}.items():
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
+                raise InvalidInput(f"{name} must be a whole number of at least 0, got {number!r}")
+        for name, share in {"mean_weight": mean_weight, "weight_decay": weight_decay}.items():
+            if not share >= 0.0:
+                raise InvalidInput(f"{name} must be at least 0, got {share!r}")
+        if not 0.0 < final_rate <= 1.0:
+            raise InvalidInput(f"final_rate is a share of learning_rate, above 0 and at most 1, got {final_rate!r}")
         check_positive("looseness", looseness)
         check_positive("fine_tune_rate", fine_tune_rate)
         chosen: dict[str, tuple[str, Any]] = {
@@ -157,6 +177,11 @@ class DeepPipe(DeepSearch):
         for name, (choice, kind) in chosen.items():
             if choice not in get_args(kind):
                 raise UnknownName(f"{name} has no {choice!r}; {suggestion(choice, get_args(kind))}")
+        if not transfer and fine_tune != "all":
+            raise InvalidInput(
+                f"without other tasks the network is random until all of it is tuned: give fine_tune='all' with "
+                f"transfer=False, got {fine_tune!r}"
+            )
         self.factor = factor
         self.encoder_layers = encoder_layers
         self.aggregation_layers = aggregation_layers
@@ -256,6 +281,23 @@ class DeepPipe(DeepSearch):
         remembered = pipeline_memory.learned(meta, rng, self.seed) if self._remembers else {}
         checks = np.column_stack([trained.checks, trained.seconds])
         return {**trained.parameters, **levels, **remembered, _CHECKS: checks}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        surrogate = super().load(path)
+        wanted = surrogate._initial(surrogate.network, np.random.default_rng(0))
+        wanted |= {OFFSET: np.zeros(2), SCALES: surrogate._parameters.get(SCALES, np.zeros(1))}
+        for name, value in wanted.items():
+            found = surrogate._parameters.get(name)
+            if found is None or found.shape != value.shape or not np.isfinite(found).all():
+                what = "none" if found is None else f"one of shape {found.shape}"
+                if found is not None and not np.isfinite(found).all():
+                    what += " with others"
+                raise ModelFileError(
+                    f"{os.fspath(path)!r} must hold an array {name!r} of shape {value.shape} with finite numbers, "
+                    f"found {what}; train it again"
+                )
+        return surrogate
 
     def _new_network(self, space: PipelineSpace) -> PipelineNetwork:
         layers = max(1, _PAPER_LAYERS - self.encoder_layers) if self.aggregation_layers is None else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,10 @@ class MetaTrained(Surrogate):
     """
 
     seed: int
+    adjustable: ClassVar[frozenset[str]] = frozenset()
+    """Settings that only count on a new task: they may be changed after training."""
+    of_training: ClassVar[frozenset[str]] = frozenset({"seed"})
+    """Settings that only tell how it was trained."""
     logarithmic: bool = False
     """Whether losses are learned and predicted in logarithmic units, see `headstart.surrogates.log_units`.
 
@@ -90,20 +95,21 @@ class MetaTrained(Surrogate):
             return
         from headstart.space import catalog
 
-        if self.space.name in catalog.names():
-            ways = [f"search the space that it was trained on, {self.space.name!r}"]
-        else:
-            ways = [
+        ways = []
+        if self.space.name not in catalog.names():
+            ways.append(
                 f"its space, {self.space.name!r}, is of recorded results alone: for a table train on a meta-dataset "
                 "whose space can be searched, such as tensor_oboe"
-            ]
+            )
+        elif catalog.load(self.space.name) == self.space:
+            ways.append(f"search the space that it was trained on, {self.space.name!r}")
         if found.unknown and not (found.different or found.stages or found.order):
             ways.append(f"exclude {', '.join(algorithm for _, algorithm in found.unknown)}")
             if hasattr(self, "extended"):
                 ways.append("in Python, go on with surrogate.extended(space), which adds them")
         raise SpaceError(
             f"what {type(self).__name__} was trained on must have the pipelines of space {space.name!r}, but {found}; "
-            + "; or ".join(ways)
+            + ("; or ".join(ways) or "train one on the space that you search")
         )
 
     def start(self, task: Task) -> Self:
@@ -136,6 +142,25 @@ class MetaTrained(Surrogate):
         self._parameters, self._space = parameters, space
         return self
 
+    def adjusted(self, wanted: Self) -> Self:
+        """This surrogate with the adjustable settings of another of its class that differ from the defaults.
+
+        Raises `InvalidInput` where the other one differs from the defaults in a setting that was decided by training,
+        and this one in another way or not at all.
+        """
+        usual, found = describe_part(type(self)()), copy.copy(self)
+        for name, value in describe_part(wanted).items():
+            if value == usual.get(name) or name in self.of_training or name == "meta_key":
+                continue
+            if name in self.adjustable:
+                setattr(found, name, value)
+            elif getattr(self, name, value) != value:
+                raise InvalidInput(
+                    f"{name}={value!r} is decided by training, and the file was trained with "
+                    f"{getattr(self, name)!r}; give a file that was trained so, or ask for what the file has"
+                )
+        return found
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings and what was learned to a file without pickles; `load` reads it."""
         if self._space is None:
@@ -159,7 +184,8 @@ class MetaTrained(Surrogate):
                 f"{os.fspath(path)!r} must have format {FORMAT}, got {about.get('format')!r}; it was written by "
                 f"Headstart {about.get('headstart', 'of an earlier version')}: train it again"
             )
-        held = about.get("surrogate", {}).get("name")
+        told = about.get("surrogate")
+        held = told.get("name") if isinstance(told, dict) else None
         if held != cls.__name__:
             raise ModelFileError(f"{os.fspath(path)!r} must hold a {cls.__name__}, it holds a {held}")
         try:
@@ -169,7 +195,7 @@ class MetaTrained(Surrogate):
             key = settings.pop("meta_key")
             surrogate = cls(**settings)
             surrogate._space = PipelineSpace.from_dict(about["space"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{os.fspath(path)!r} holds no {cls.__name__} that can be read: {error}") from error
         surrogate._parameters, surrogate.meta_key = arrays, key
         return surrogate

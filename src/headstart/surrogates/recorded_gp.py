@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ Places = NDArray[np.int64]
 _KNOWN = 1e-3
 """Uncertainty of what was tried, relative to what it would be otherwise: never none."""
 _LEAST_STD = 1e-9
+Failures = Literal["worst", "ignored"]
 _PIPELINE_ARRAYS = ("values", "active", "choice", "order", "ids")
 
 
@@ -55,6 +56,8 @@ class RecordedGP(MetaTrained):
 
     seed = 0
     revision = 2
+    failures: Failures = "ignored"
+    """What a failure says of other pipelines: nothing, or as much as the worst loss would."""
     single: ClassVar[bool] = True
     """Whether the posterior over a pool is kept in single precision: at half the time, and some 1e-5 of a loss."""
 
@@ -163,10 +166,13 @@ class RecordedGP(MetaTrained):
         return recorded
 
     def fit(self, history: History) -> Self:
-        # That a pipeline failed says nothing of the loss of others: on the other tasks a failure is a missing cell.
+        # On the other tasks a failure is a missing cell, which says nothing of the loss of others.
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
-        seen, targets = history.encoded.take(ok), self.as_predicted(history.targets()[ok])
-        self._failed = history.encoded.ids[~ok], float(targets.max(initial=-np.inf))
+        targets = self.as_predicted(history.targets())
+        self._failed = history.encoded.ids[~ok], float(targets[ok].max(initial=-np.inf))
+        seen = history.encoded
+        if self.failures == "ignored" or not ok.any():
+            seen, targets = seen.take(ok), targets[ok]
         self._condition(seen, targets)
         if history.pending:  # believed to come out as predicted: the mean stays, the uncertainty goes
             waiting = history.candidates.encode([p.pipeline for p in history.pending.values()])
