@@ -14,7 +14,7 @@ a, b                  Levels          offset and scale of the new task's losses,
                                       `headstart.numerics.affine_mixture`
 ====================  ==============  ===========================================================================
 
-Decided where the paper is silent. (1) Its matrices are of accuracies, and whether they are standardised it does not say:
+Decided where the paper is silent. (1) Its matrices are of accuracies; whether they are standardised it does not say:
 ``targets="raw"`` takes losses as they are, so that a prior mean of zero expects the best, where that of the paper
 expects the worst; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains
 on standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where
