@@ -10,6 +10,7 @@ from headstart.metadata import MetaDataset
 from headstart.optimizers.bayes import Bayes
 from headstart.surrogates.acquisition import LogEI
 from headstart.surrogates.linear_factors import LinearFactors
+from headstart.surrogates.pmf import PMF
 from headstart.testing import OptimizerContract, SurrogateContract
 from headstart.testing.examples import live_task, pool_task, random_trials, small_meta
 from headstart.trials import Limits, Outcome, Proposal, Trial
@@ -112,6 +113,23 @@ def test_a_low_rank_matrix_is_completed():
         errors[fill] = np.sqrt(np.mean((prediction.mean[rest] - truth[0][rest]) ** 2)) / truth[0].std()
     assert errors[20] < 0.2
     assert errors[20] < 0.8 * errors[0]
+
+
+@pytest.mark.parametrize("n_tasks", [2, 4, 8, 16])
+@pytest.mark.parametrize("surrogate", [LinearFactors, PMF])
+def test_few_tasks_make_nobody_certain(surrogate, n_tasks):
+    meta, errors = small_meta(n_tasks=n_tasks + 4, n_pipelines=150, missing=0.0), []
+    losses = np.random.default_rng(0).normal(size=meta.losses.shape)  # nothing that tasks have in common
+    random = MetaDataset(meta.pipelines, losses, meta.tasks)
+    model = surrogate().meta_fit(random.select(range(4, n_tasks + 4)))
+    for task in range(4):
+        at = pool_task(random, task)
+        shown = at.candidates.pool[:15]
+        trials = [Trial(Proposal(i, p), Outcome("ok", float(losses[task, i])), 0.0, 0.0) for i, p in enumerate(shown)]
+        found = model.start(at).fit(SurrogateContract.history(at, trials)).predict(at.candidates.pool)
+        truth = model.as_predicted(losses[task])
+        errors.append(((truth - found.mean) / found.std)[15:])
+    assert np.sqrt(np.mean(np.square(errors))) < 4.0
 
 
 def test_needs_other_tasks():

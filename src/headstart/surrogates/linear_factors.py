@@ -33,6 +33,8 @@ from headstart.surrogates.recorded_gp import RecordedGP
 Array = NDArray[np.float64]
 _LEAST_NOISE = 1e-4
 """Relative to the variance of a task's losses."""
+_TASKS_FOR_A_FACTOR = 3
+"""At least so many tasks for each factor: with fewer, factors explain the very tasks that they are made of and no other."""
 _PRIOR_CELLS = 3.0
 """Cells at the typical variance that the noise of every pipeline is shrunk by."""
 
@@ -118,18 +120,19 @@ class Standardised:
 def factorise(losses: Standardised, rank: int, fill: int) -> LatentPrior:
     """The prior of `LinearFactors`: leading factors of standardised losses; see the module's text."""
     residuals, known = losses.residuals, losses.known
-    rank = min(rank, max(1, len(residuals) - 1), residuals.shape[1])
-    found = complete(np.where(known, residuals, np.nan), rank, iterations=fill)
-    left, basis = found.left * found.values, found.right
-    if not len(basis):  # all tasks agree in everything
-        left, basis = np.zeros((len(residuals), 1)), np.zeros((1, residuals.shape[1]))
+    rank = min(rank, len(residuals) // _TASKS_FOR_A_FACTOR, residuals.shape[1])
+    left, basis = np.zeros((len(residuals), 1)), np.zeros((1, residuals.shape[1]))
+    if rank:
+        found = complete(np.where(known, residuals, np.nan), rank, iterations=fill)
+        if len(found.right):  # otherwise all tasks agree in everything
+            left, basis = found.left * found.values, found.right
     over = np.where(known, residuals - left @ basis, 0.0)
     count, spread = known.sum(axis=0), (over**2).sum(axis=0)
     # What the factors explain of a task they were made of, they would not of another: R of T degrees are used up.
     share = max(1.0 - rank / len(residuals), 0.2)
     typical = float(spread.sum() / max(1, count.sum()))
     noise = (spread + _PRIOR_CELLS * typical) / (count + _PRIOR_CELLS) / share
-    noise[count == 0] = 1.0  # as uncertain as anything
+    noise[(count == 0) | (len(residuals) == 1)] = 1.0  # as uncertain as anything
     loadings = basis.T * np.sqrt((left**2).mean(axis=0))
     located = Located(loadings, losses.means, np.maximum(noise, _LEAST_NOISE))
     kernel = LatentKernel("linear", np.ones(loadings.shape[1]), 0.0, np.ones(loadings.shape[1]))
