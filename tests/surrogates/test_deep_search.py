@@ -85,6 +85,15 @@ def test_equal_losses_tell_no_scale_so_the_usual_one_is_taken(learned, n):
     assert 0.2 < found.std.mean() / usual.std.mean() < 5.0
 
 
+def test_a_zero_mean_expects_the_worst_of_accuracies_and_the_best_of_losses():
+    task = live_task()
+    nothing = SurrogateContract.history(task)
+    for targets, expected in (("accuracy", 1.0), ("raw", 0.0)):
+        model = DeepPipe.paper(**QUICK, targets=targets).meta_fit(small_meta().select([1, 2, 3]))
+        found = model.start(task).fit(nothing).predict(SurrogateContract.candidates(task))
+        np.testing.assert_allclose(found.mean, expected)
+
+
 def test_how_long_pipelines_take_is_known_from_the_memory():
     meta = small_meta()
     seconds = np.exp(np.random.default_rng(0).normal(size=meta.losses.shape))

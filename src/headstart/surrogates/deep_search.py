@@ -36,9 +36,11 @@ from headstart.task import Task
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
-Targets = Literal["inferred", "standardised", "raw"]
+Targets = Literal["inferred", "standardised", "raw", "accuracy"]
 FineTune = Literal["none", "kernel", "all", "encoder"]
 
+ZERO: dict[str, float] = {"raw": 0.0, "accuracy": 1.0}
+"""Losses that count as 0 where they keep their unit."""
 OFFSET, SCALES = "levels.offset", "levels.scales"
 _LEVELS = np.exp(np.linspace(-1.5, 1.5, 5))
 _BAD = 2.0
@@ -151,8 +153,8 @@ class DeepSearch(MetaTrained):
 
     def _levels(self, targets: Array) -> Levels:
         """What is known of offset and scale."""
-        if self.targets == "raw":
-            return Levels.known(0.0, 1.0)
+        if self.targets in ZERO:
+            return Levels.known(ZERO[self.targets], 1.0)
         observed = Standardisation.of(targets)
         if not self.transfer:
             return Levels.known(observed.shift, observed.scale)

@@ -15,16 +15,16 @@ a, b                  Levels          offset and scale of the new task's losses,
 ====================  ==============  ===========================================================================
 
 Decided where the paper is silent. (1) Its matrices are of accuracies; whether they are standardised it does not say:
-``targets="raw"`` takes losses as they are, so that a prior mean of zero expects the best, where that of the paper
-expects the worst; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains
-on standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where
-losses are far above that, as those of another metric may be, the observations alone decide. (2) "10,000 epochs" over
-all tasks would be millions of steps: an epoch is read as one task. (3) Algorithm 2 has no other learning rate than
-Algorithm 1, with which 100 steps move a parameter by 1 % at most; `fine_tune_rate` is a setting. (4) A failure counts
-as the worst loss observed (``failures="worst"``), or while there is none as one far above what is usual, so that what
-is like it is avoided; or it says nothing of others (``"ignored"``), as a missing cell of the meta-dataset, and only the
-pipeline itself is known to be bad. (5) Proposals under way are believed to come out as predicted: the mean stays, the
-uncertainty around them goes.
+``targets="accuracy"`` does as the paper seems to: a loss l counts as l - 1, so that a prior mean of zero expects the
+worst; ``"raw"`` takes losses as they are, where it expects the best; ``"standardised"`` by mean and deviation, on the
+new task of what was observed; ``"inferred"`` trains on standardised ones and on the new task infers offset and scale,
+of which the other tasks tell what is usual. Where losses are far above that, as those of another metric may be, the
+observations alone decide. (2) "10,000 epochs" over all tasks would be millions of steps: an epoch is read as one task.
+(3) Algorithm 2 has no other learning rate than Algorithm 1, with which 100 steps move a parameter by 1 % at most;
+`fine_tune_rate` is a setting. (4) A failure counts as the worst loss observed (``failures="worst"``), or while there is
+none as one far above what is usual, so that what is like it is avoided; or it says nothing of others (``"ignored"``),
+as a missing cell of the meta-dataset, and only the pipeline itself is known to be bad. (5) Proposals under way are
+believed to come out as predicted: the mean stays, the uncertainty around them goes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from headstart.neural.training import Schedule
 from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
 from headstart.surrogates import pipeline_memory
-from headstart.surrogates.deep_search import OFFSET, SCALES, DeepSearch, FineTune, Targets
+from headstart.surrogates.deep_search import OFFSET, SCALES, ZERO, DeepSearch, FineTune, Targets
 from headstart.surrogates.recorded_gp import Failures
 from headstart.task import Task
 
@@ -79,7 +79,7 @@ class DeepPipe(DeepSearch):
     logarithmic
         Whether losses are in logarithmic units, see `headstart.surrogates.log_units`.
     targets
-        ``"inferred"``, ``"standardised"`` or ``"raw"``; see the module's text.
+        ``"inferred"``, ``"standardised"``, ``"raw"`` or ``"accuracy"``; see the module's text.
     clipped
         Whether losses far above the median are clipped, in meta-training and on the new task; see `TaskBatches` and
         `headstart.surrogates.targets`.
@@ -222,7 +222,7 @@ class DeepPipe(DeepSearch):
             "mean": "zero",
             "noise": "shared",
             "logarithmic": False,
-            "targets": "raw",
+            "targets": "accuracy",
             "steps": 10_000,
             "learning_rate": 1e-4,
             "final_rate": 1.0,
@@ -251,13 +251,13 @@ class DeepPipe(DeepSearch):
     def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
         training, validation = training_and_validation(meta, meta.pipelines.features(), rng, clipped=self.clipped)
         levels = self._usual_levels(training)
-        if self.targets == "raw":
+        if self.targets in ZERO:
             for tasks in (training, validation):
-                tasks.means[:], tasks.stds[:] = 0.0, 1.0
+                tasks.means[:], tasks.stds[:] = ZERO[self.targets], 1.0
         network = self._new_network(meta.pipelines.space)
         initial = self._initial(network, rng)
-        if self.targets == "raw":  # the kernel begins at the size of the losses, whatever their unit
-            offset, scale = levels[OFFSET][0], float(np.median(levels[SCALES]))
+        if self.targets in ZERO:  # the kernel begins at the size of the losses, whatever their unit
+            offset, scale = levels[OFFSET][0] - ZERO[self.targets], float(np.median(levels[SCALES]))
             initial[SCALE] = np.array(np.log(offset**2 + scale**2))
             initial[NOISE] = initial[NOISE] + 2.0 * np.log(scale)
         trained = train_pipeline_network(

@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 _LEAST_NOISE = 1e-4
 """Relative to the variance of a task's losses."""
 _TASKS_FOR_A_FACTOR = 3
-"""At least so many tasks for each factor: with fewer, factors explain the very tasks that they are made of and no other."""
+"""Least tasks for each factor: with fewer, factors explain the very tasks that they are made of and no others."""
 _PRIOR_CELLS = 3.0
 """Cells at the typical variance that the noise of every pipeline is shrunk by."""
 
