@@ -12,9 +12,11 @@ import pandas as pd
 import pytest
 
 from headstart import HeadstartClassifier
+from headstart.cli.metatrain import _learned_nothing
 from headstart.errors import InvalidInput, SpaceError
 from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
+from headstart.neural.monitor import Check
 from headstart.optimizers.knowledge import informed, trainable
 from headstart.space import Encoded, catalog
 from headstart.surrogates.deeppipe import DeepPipe
@@ -194,5 +196,17 @@ def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
     assert tuned.learned.keys() == held.learned.keys()
     with pytest.raises(InvalidInput, match="encoder_layers=0 is decided by training"):
         informed("deeppipe_paper", knowledge)
+    with pytest.raises(InvalidInput, match="has no setting 'nosuch'"):
+        informed("deeppipe(nosuch=1)", knowledge)
     with pytest.raises(InvalidInput, match="outputs=11 is decided by training, and the file was trained with"):
         informed("deeppipe(outputs=11)", knowledge)
+
+
+def test_a_training_that_never_got_better_is_told():
+    def check(name, step, loss):
+        return Check(name, step, 20, loss, loss, 0.0)
+
+    better = [check("good", 0, 2.0), check("good", 10, 1.0), check("good", 20, 3.0)]
+    worse = [check("bad", 0, 2.0), check("bad", 10, 2.0), check("bad", 20, 900.0)]
+    single = [check("short", 0, 1.0)]
+    assert list(_learned_nothing([*better, *worse, *single])) == ["bad"]

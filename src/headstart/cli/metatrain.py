@@ -60,7 +60,15 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
     typer.echo(f"{method.text}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
     typer.echo(f"written: {out} ({out.stat().st_size / 1e3:.0f} kB)")
     if not getattr(model, "locates_new", True):
-        typer.echo("It knows the recorded pipelines alone; 'headstart fit' needs one trained with unseen=True.")
+        typer.echo(
+            "It knows the recorded pipelines alone: 'headstart fit' can use it where every pipeline of the space is on "
+            "record, and needs one trained with unseen=True elsewhere."
+        )
+    for name in _learned_nothing(checks):
+        say(
+            f"warning: {name} did not get better on tasks held out than it was at the start, so it knows nothing: "
+            f"{len(learned_from)} tasks may be too few to learn from"
+        )
 
 
 def _check(out: Path) -> None:
@@ -81,6 +89,14 @@ def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
     return meta.learning(
         meta.splits["train"].tolist(), meta.splits.get("validation", meta.splits["train"][:0]).tolist()
     )
+
+
+def _learned_nothing(checks: list[Check]) -> Iterator[str]:
+    """Names of trainings that were never better on validation tasks than at their start."""
+    for name in dict.fromkeys(check.name for check in checks):
+        of_it = [check for check in checks if check.name == name and math.isfinite(check.loss)]
+        if len(of_it) > 1 and of_it[0].step == 0 and min(check.loss for check in of_it[1:]) >= of_it[0].loss:
+            yield name
 
 
 def _reached(checks: list[Check]) -> str:

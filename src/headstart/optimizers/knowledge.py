@@ -18,7 +18,10 @@ def trainable(name: str, **settings: Any) -> MetaTrained:
     from headstart.surrogates.meta_trained import MetaTrained
 
     if name in names("surrogate"):
-        surrogate = create("surrogate", name, **settings)
+        try:
+            surrogate = create("surrogate", name, **settings)
+        except TypeError as error:
+            raise InvalidInput(str(error)) from error
         if isinstance(surrogate, MetaTrained):
             return surrogate
     known = [other for other in names("surrogate") if isinstance(create("surrogate", other), MetaTrained)]

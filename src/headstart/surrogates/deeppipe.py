@@ -164,6 +164,9 @@ class DeepPipe(DeepSearch):
                 raise InvalidInput(f"{name} must be at least 0, got {share!r}")
         if not 0.0 < final_rate <= 1.0:
             raise InvalidInput(f"final_rate is a share of learning_rate, above 0 and at most 1, got {final_rate!r}")
+        for name, rate in {"learning_rate": learning_rate, "steps": steps, "patience": patience}.items():
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
+                raise InvalidInput(f"{name} must be a number above 0, got {rate!r}")
         check_positive("looseness", looseness)
         check_positive("fine_tune_rate", fine_tune_rate)
         chosen: dict[str, tuple[str, Any]] = {
