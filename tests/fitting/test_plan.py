@@ -8,8 +8,9 @@ import psutil
 import pytest
 
 from headstart.data import Dataset
+from headstart.errors import InvalidInput
 from headstart.fitting.plan import available_cores, make_plan, possible_splits
-from headstart.fitting.settings import Settings
+from headstart.fitting.settings import Settings, choose_space
 
 
 def dataset(rows: int, columns: int = 5) -> Dataset:
@@ -76,3 +77,14 @@ def test_limits() -> None:
     assert one is not None
     assert two is not None
     assert 2 * two < one < 8 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("space", "task", "message"),
+    [("tensor_oboe", "regression", "has classifiers"), ("regression", "binary", "has regressors")],
+)
+def test_a_space_of_the_catalog_must_be_of_the_task(space, task, message):
+    with pytest.raises(InvalidInput, match=message):
+        choose_space(Settings(space=space), task)
+    assert choose_space(Settings(), task).name == ("regression" if task == "regression" else "classification")
+    assert choose_space(Settings(space="tensor_oboe"), "multiclass").name == "tensor_oboe"

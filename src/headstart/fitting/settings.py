@@ -99,7 +99,13 @@ def choose_space(settings: Settings, task: str) -> PipelineSpace:
     kind = "regression" if task == "regression" else "classification"
     space = settings.space if settings.space is not None else kind
     if isinstance(space, str):
-        space = catalog.load(space)
+        name, space = space, catalog.load(space)
+        if (name == "regression") != (kind == "regression"):
+            other, wanted = ("regressors", "a class") if name == "regression" else ("classifiers", "a number")
+            raise InvalidInput(
+                f"space {name!r} has {other}, and the target is taken for {wanted}; leave the space out, or say with "
+                "task (--task) what the target is"
+            )
     if not isinstance(space, PipelineSpace):
         raise InvalidInput(
             f"space must be a PipelineSpace or the name of one, got {type(space).__name__}; "
