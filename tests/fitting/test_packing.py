@@ -6,7 +6,12 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+)
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from headstart.components.boosting import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -34,6 +39,10 @@ def boosted(rounds, kind=HistGradientBoostingClassifier):
         boosted(5),
         boosted(5, HistGradientBoostingRegressor),
         ExtraTreesClassifier(5, random_state=0).fit(X[["a", "b", "c"]], LABELS),
+        GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X[["a", "b", "c"]], LABELS),
+        GradientBoostingClassifier(n_estimators=5, subsample=0.5).fit(X[["a", "b", "c"]], LABELS > 0),
+        GradientBoostingRegressor(n_estimators=5, random_state=0).fit(X[["a", "b", "c"]], LABELS),
+        AdaBoostClassifier(n_estimators=5, random_state=0).fit(X[["a", "b", "c"]], LABELS),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -48,6 +57,8 @@ def test_forests_and_boosters_predict_the_same_afterwards(model):
 
 def test_the_number_of_files_does_not_follow_the_number_of_trees_or_words():
     assert files(boosted(40)) == files(boosted(4))
+    few, many = (GradientBoostingClassifier(n_estimators=n).fit(X[["a", "b"]], LABELS) for n in (4, 40))
+    assert files(many) == files(few)
     few, many = (TfidfVectorizer().fit([" ".join(f"word{i}" for i in range(n))]) for n in (30, 300))
     assert files(many) == files(few)
 

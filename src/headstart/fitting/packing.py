@@ -1,7 +1,8 @@
 """Forests, boosters and vocabularies as a few arrays instead of thousands of objects, by which saving takes its time.
 
 ==============================  ====================================================================================
-a list of decision trees        one tree without its nodes, which has all that they share, and the nodes of all
+decision trees in a list        one tree without its nodes, which has all that they share, and the nodes of all
+or an array
 rounds of histogram boosting    the nodes and the sets of categories of all trees
 a vocabulary                    one text, with a word on each line
 ==============================  ====================================================================================
@@ -31,6 +32,12 @@ def pack(models: Any) -> Any:
     def packed(value: Any) -> Any:
         if isinstance(value, dict):
             return _pack_words(value) if _is_vocabulary(value) else value
+        if isinstance(value, np.ndarray) and value.dtype == object and value.size > 1:
+            trees = list(value.flat)
+            if not all(isinstance(v, BaseDecisionTree) for v in trees):
+                return value
+            found = _pack_trees(trees)
+            return value if found is trees else {**found, "shape": np.array(value.shape, dtype=np.int64)}
         if not isinstance(value, list) or not value:
             return value
         if len(value) > 1 and all(isinstance(v, BaseDecisionTree) for v in value):
@@ -90,10 +97,11 @@ def _pack_trees(trees: list[Any]) -> Any:
         if any(not _same(vars(tree)[name], vars(first)[name]) for name in shared):
             return trees
     states = [tree.tree_.__getstate__() for tree in trees]
+    seeds = [tree.random_state for tree in trees]
     return {
         _TREES: 1,
         "tree": first,
-        "seeds": [tree.random_state for tree in trees],
+        "seeds": seeds[:1] if all(seed is seeds[0] for seed in seeds) else seeds,
         "counts": np.array([state["node_count"] for state in states], dtype=np.int64),
         "depths": np.array([state["max_depth"] for state in states], dtype=np.int64),
         "nodes": np.concatenate([state["nodes"] for state in states]),
@@ -114,7 +122,7 @@ def _without_nodes(tree: Any) -> Any:
     return other
 
 
-def _unpack_trees(packed: dict[str, Any]) -> list[Any]:
+def _unpack_trees(packed: dict[str, Any]) -> Any:
     from sklearn.tree import BaseDecisionTree
     from sklearn.tree._tree import Tree
 
@@ -122,8 +130,9 @@ def _unpack_trees(packed: dict[str, Any]) -> list[Any]:
     if not isinstance(first, BaseDecisionTree) or sum(counts) != len(packed["nodes"]) or min(counts) < 1:
         raise ValueError("packed trees do not fit together")
     ends = np.cumsum(counts)
+    seeds = packed["seeds"] * len(counts) if len(packed["seeds"]) == 1 else packed["seeds"]
     trees = []
-    for seed, count, depth, end in zip(packed["seeds"], counts, packed["depths"].tolist(), ends.tolist(), strict=True):
+    for seed, count, depth, end in zip(seeds, counts, packed["depths"].tolist(), ends.tolist(), strict=True):
         tree = copy.copy(first)
         tree.random_state = seed
         tree.tree_ = Tree(int(first.n_features_in_), packed["classes"], int(first.n_outputs_))
@@ -131,7 +140,11 @@ def _unpack_trees(packed: dict[str, Any]) -> list[Any]:
         state = {"max_depth": depth, "node_count": count}
         tree.tree_.__setstate__(state | {"nodes": packed["nodes"][part], "values": packed["values"][part]})
         trees.append(tree)
-    return trees
+    if "shape" not in packed:
+        return trees
+    found = np.empty(len(trees), dtype=object)
+    found[:] = trees
+    return found.reshape(packed["shape"])
 
 
 def _pack_rounds(rounds: list[list[Any]]) -> dict[str, Any]:
