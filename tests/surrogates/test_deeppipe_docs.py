@@ -15,15 +15,22 @@ pytest.importorskip("torch")
 PAGE = Path(__file__).parents[2] / "docs" / "deeppipe.md"
 
 
-def test_the_script_about_a_new_algorithm(tmp_path, monkeypatch):
+def test_the_scripts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    training, script = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     space = catalog.load("tensor_oboe")
     drawn = space.sample(np.random.default_rng(0), 40).unique()
     pipelines = Encoded(space, drawn.values, drawn.active, drawn.choice, ids=np.arange(len(drawn)))
     losses = np.random.default_rng(1).random((3, len(drawn)))
-    model = DeepPipe(factor=1, steps=5, n_tasks=2, n_pipelines=10)
-    model.meta_fit(MetaDataset(pipelines, losses, ["a", "b", "c"])).save("deeppipe.npz")
-    (script,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    splits = {"train": [0, 1], "validation": [2]}
+    meta = MetaDataset(pipelines, losses, ["a", "b", "c"], splits=splits)
+    monkeypatch.setattr("headstart.metadata.sources.load", lambda name, data: meta)
+    shorter = training.replace("steps=3000", "steps=5, factor=1, n_tasks=2, n_pipelines=10")
+    assert shorter != training
+    names = {}
+    exec(shorter, names)
+    assert names["optimizer"].surrogate.meta_key == meta.learning([0, 1], [2]).key
+    assert names["known"].adjusted(DeepPipe(fine_tune="kernel")).fine_tune == "kernel"
     quick = script.replace("HeadstartClassifier(60,", "HeadstartClassifier(evaluations=2, sandbox=False, splitter=2,")
     assert quick != script
     names = {}
