@@ -145,8 +145,8 @@ def test_files_with_something_else_in_them_are_refused(learned, tmp_path, change
         ({"mean_weight": -1.0}, "mean_weight must be at least 0"),
         ({"weight_decay": float("nan")}, "weight_decay must be at least 0"),
         ({"final_rate": 7.0}, "final_rate is a share"),
-        ({"learning_rate": "abc"}, "learning_rate must be a number above 0"),
-        ({"steps": -3}, "steps must be a number above 0"),
+        ({"learning_rate": "abc"}, "learning_rate must be a positive number"),
+        ({"steps": -3}, "steps must be a positive whole number"),
     ],
 )
 def test_settings_that_cannot_be_meant(settings, message):

@@ -112,7 +112,9 @@ def test_live_where_the_whole_space_is_on_record_the_memory_is_asked():
             replace(trial, proposal=replace(trial.proposal, pipeline=meta.pipelines[row]))
             for trial, row in zip(history, rows, strict=True)
         ]
-        memory = learned._memory.start(replayed).fit(SurrogateContract.history(replayed, trials))
+        memory = learned._memory.start(replayed)
+        memory.failures = "worst"
+        memory.fit(SurrogateContract.history(replayed, trials))
         here = everything.find(candidates.to(meta.pipelines.space))
         wanted = memory.predict(meta.pipelines.take(here))
         np.testing.assert_allclose(2 * found.mean - network.mean, wanted.mean, rtol=1e-4, atol=1e-5)

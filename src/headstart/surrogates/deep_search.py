@@ -83,7 +83,10 @@ class DeepSearch(MetaTrained):
         fresh._process = None
         fresh._chain = None
         memory = self._memory
-        fresh._recalled = memory.start(task) if memory is not None and memory.knows(task) else None
+        fresh._recalled = None
+        if memory is not None and memory.knows(task):
+            fresh._recalled = memory.start(task)
+            fresh._recalled.failures = self.failures
         return fresh
 
     @property
@@ -105,8 +108,6 @@ class DeepSearch(MetaTrained):
                 self._parameters,
                 pipeline_memory.recalled(self._parameters, self.space),
             )
-        if kept[1] is not None:
-            kept[1].failures = self.failures
         return kept[1]
 
     _recalled: PMF | None

@@ -154,7 +154,8 @@ class DeepPipe(DeepSearch):
         seed: int = 0,
     ) -> None:
         sizes = {"factor": factor, "outputs": outputs, "n_tasks": n_tasks, "n_pipelines": n_pipelines}
-        for name, value in {**sizes, "fine_tune_steps": fine_tune_steps}.items():
+        counts = {"fine_tune_steps": fine_tune_steps, "steps": steps, "patience": patience}
+        for name, value in {**sizes, **counts}.items():
             check_positive(name, value, whole=True)
         for name, number in {"encoder_layers": encoder_layers, "aggregation_layers": aggregation_layers}.items():
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
@@ -164,9 +165,7 @@ class DeepPipe(DeepSearch):
                 raise InvalidInput(f"{name} must be at least 0, got {share!r}")
         if not 0.0 < final_rate <= 1.0:
             raise InvalidInput(f"final_rate is a share of learning_rate, above 0 and at most 1, got {final_rate!r}")
-        for name, rate in {"learning_rate": learning_rate, "steps": steps, "patience": patience}.items():
-            if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
-                raise InvalidInput(f"{name} must be a number above 0, got {rate!r}")
+        check_positive("learning_rate", learning_rate)
         check_positive("looseness", looseness)
         check_positive("fine_tune_rate", fine_tune_rate)
         chosen: dict[str, tuple[str, Any]] = {
