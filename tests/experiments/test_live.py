@@ -373,7 +373,7 @@ class TestResults:
     @pytest.fixture
     def results(self):
         about = {"rule": "All.", "max_rows": 9, "test": 0.25, "folds": 3, "evaluation_seconds": 2.0}
-        about |= {"warm": ["deeppipe"], "n_initial": 5}
+        about |= {"warm": ["deeppipe"], "n_initial": 5, "acquisition": "log_ei_per_second"}
         tables = [{"id": str(i), "name": f"t{i}", "rows": 9, "columns": 2} for i in range(3)]
         found = LiveResults("m", "s", "accuracy", [60.0, 300.0], tables, about)
 
@@ -408,6 +408,7 @@ class TestResults:
         assert "+0.1000 ± 0.1132" in text
         assert "higher on 2 tables, lower on 0" in text
         assert "| SMAC | 3.24 | 81 |" in text
+        assert "weighs the improvement by the seconds" in text
         assert "`tpot` is not compared: not installed" in text
         json.loads(path.read_text())
         path.write_text("{}")
@@ -416,6 +417,12 @@ class TestResults:
 
 
 def test_an_optimizer_without_a_file_learns_as_well(meta, tmp_path):
-    found = prepared("oboe(max_rank=2)", meta.learning([0, 1, 2], [3]), tmp_path / "none.npz")
+    found = prepared(COMPARISON.make("oboe(max_rank=2)"), meta.learning([0, 1, 2], [3]), tmp_path / "none.npz")
     assert found.optimizer.meta_key is not None
     assert not list(tmp_path.iterdir())
+
+
+def test_bayesian_optimisation_minds_the_seconds_unless_told_otherwise():
+    assert COMPARISON.make("forest").acquisition == "log_ei_per_second"
+    assert COMPARISON.make("bayes(surrogate=gp, acquisition=log_ei)").acquisition == "log_ei"
+    assert replace(COMPARISON, acquisition="log_ei").make("forest").acquisition == "log_ei"

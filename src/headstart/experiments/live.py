@@ -66,6 +66,9 @@ class LiveComparison:
         Seconds after which methods are compared, in ascending order. There is one search, of the last of them.
     evaluation_seconds, evaluation_bytes
         Most of one evaluation.
+    acquisition
+        Of methods that are Bayesian optimisation and whose text names none. Seconds are what is short here, so the
+        default counts those that a pipeline is expected to take.
     metric
         By which pipelines are judged, while searching and on the test rows.
     folds, test, max_rows
@@ -88,6 +91,7 @@ class LiveComparison:
     budgets: tuple[float, ...] = (60.0, 300.0)
     evaluation_seconds: float = 15.0
     evaluation_bytes: int = 3_000_000_000
+    acquisition: str = "log_ei_per_second"
     metric: str = "balanced_accuracy"
     folds: int = 3
     test: float = 1 / 3
@@ -105,7 +109,7 @@ class LiveComparison:
         tables = self.rule.choose(request.data / TABLES, meta, request.tables)
         check_unknown(tables, learning)
         for text in (*self.methods, *self.packages):
-            _checked(text)
+            self.make(text)
         budgets = self.budgets
         if request.seconds is not None:
             budgets = (*(b for b in budgets if b < request.seconds), request.seconds)
@@ -114,6 +118,21 @@ class LiveComparison:
         for text in (*self.methods, *self.packages):
             results = self._one_method(text, plan, learning, tables, results, request)
         return results
+
+    def make(self, text: str) -> Optimizer | Tpot:
+        """A method as its text says, before it has learned anything."""
+        from headstart.optimizers.bayes import Bayes
+
+        method = Method.parse(text)
+        if method.name == TPOT:
+            try:
+                return Tpot(**method.settings)
+            except TypeError as error:
+                raise InvalidInput(f"method {text!r} cannot be made: {error}") from error
+        made = method.make()
+        if isinstance(made, Bayes) and "acquisition" not in method.settings:
+            made.acquisition = self.acquisition
+        return made
 
     def _space(self, meta: MetaDataset) -> PipelineSpace:
         space = catalog.load(self.space) if isinstance(self.space, str) else self.space
@@ -137,6 +156,7 @@ class LiveComparison:
             "test": self.test,
             "folds": self.folds,
             "evaluation_seconds": self.evaluation_seconds,
+            "acquisition": self.acquisition,
             "warm": list(self.warm),
             "n_initial": len(plan.initial),
             "seed": self.seed,
@@ -155,7 +175,7 @@ class LiveComparison:
         results: LiveResults,
         request: Request,
     ) -> LiveResults:
-        settings = plain(_checked(text).describe())
+        settings = plain(self.make(text).describe())
         given = plan.key(learning, text in self.warm)
         head = {"method": text, "settings": settings, "given": given}
         known = results.methods.get(text)
@@ -172,7 +192,7 @@ class LiveComparison:
                     request.progress.learning(text)
                     started = time.perf_counter()
                     with log.learning(partial(request.progress.learning, text)):
-                        searcher = prepared(text, learning, knowledge)
+                        searcher = prepared(self.make(text), learning, knowledge)
                     if not facts:
                         facts = {"meta_seconds": round(time.perf_counter() - started, 1)}
                         log.write(facts)
@@ -261,19 +281,18 @@ def run_table(searcher: Searcher, plan: Plan, warm: bool, table: TableFile) -> d
     }
 
 
-def prepared(text: str, learning: MetaDataset, knowledge: Path) -> Searcher:
+def prepared(made: Optimizer | Tpot, learning: MetaDataset, knowledge: Path) -> Searcher:
     """A method that has learned from other tasks.
 
     Parameters
     ----------
-    text
-        Of the method.
+    made
+        The method before that.
     learning
         What it learns from.
     knowledge
         Where a surrogate whose training can be kept finds or leaves it.
     """
-    made = _checked(text)
     if isinstance(made, Tpot):
         load_tpot()
         return made
@@ -292,17 +311,6 @@ def prepared(text: str, learning: MetaDataset, knowledge: Path) -> Searcher:
     made.surrogate = type(surrogate).load(knowledge)
     made.meta_key = made.surrogate.meta_key
     return ByOptimizer(made)
-
-
-def _checked(text: str) -> Optimizer | Tpot:
-    """A method as its text says, before it has learned anything."""
-    method = Method.parse(text)
-    if method.name != TPOT:
-        return method.make()
-    try:
-        return Tpot(**method.settings)
-    except TypeError as error:
-        raise InvalidInput(f"method {text!r} cannot be made: {error}") from error
 
 
 def _knowledge(out: Path, text: str, head: dict[str, Any]) -> Path:

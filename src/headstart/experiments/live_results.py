@@ -165,6 +165,8 @@ def _setting(results: LiveResults) -> Iterator[str]:
         "what it had found earlier is read off its history. The best pipeline is then fitted again to all rows that "
         "were searched on. Pipelines are those with a result; intervals are over tables.\n"
     )
+    if about["acquisition"] == "log_ei_per_second":
+        yield "Bayesian optimisation weighs the improvement by the seconds that a pipeline is expected to take.\n"
     if about["warm"]:
         names = ", ".join(f"`{name}`" for name in about["warm"])
         yield f"The runs of {names} begin with the same {about['n_initial']} pipelines, greedy on the training tasks.\n"
