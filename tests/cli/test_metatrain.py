@@ -19,6 +19,7 @@ from headstart.metadata.files import save_meta
 from headstart.neural.monitor import Check
 from headstart.optimizers.knowledge import informed, trainable
 from headstart.space import Encoded, catalog
+from headstart.store import Store
 from headstart.surrogates.deeppipe import DeepPipe
 
 pytest.importorskip("torch")
@@ -180,6 +181,23 @@ def test_python_takes_it_too(headstart, knowledge):
         HeadstartClassifier(evaluations=2, optimizer="deeppipe", knowledge=knowledge, sandbox=False).fit(
             frame[["a", "b"]], frame["label"]
         )
+
+
+def test_with_a_budget_of_time_improvement_is_weighed_by_seconds(knowledge, tmp_path):
+    frame = table()
+    about = {"optimizer": "deeppipe", "knowledge": knowledge, "space": "tensor_oboe", "sandbox": False}
+    about |= {"ensemble": False, "store": tmp_path / "store"}
+
+    def acquisition(time, evaluations):
+        model = HeadstartClassifier(time, evaluations=evaluations, **about)
+        model.fit(frame[["a", "b"]], frame["label"], resume=True)
+        (study,) = Store.open(about["store"]).studies()
+        return study.settings["optimizer"]["acquisition"]
+
+    assert acquisition(1000, 1) == "log_ei_per_second"
+    assert acquisition(None, 2) == "log_ei_per_second"  # goes on as it began
+    about["store"] = tmp_path / "other"
+    assert acquisition(None, 1) == "log_ei"
 
 
 def test_an_optimizer_that_is_an_object_brings_its_own(knowledge):

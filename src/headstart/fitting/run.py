@@ -157,13 +157,15 @@ class Run:
         )
 
     def _optimizer(self, earlier: Mapping[str, Any]) -> Optimizer | str:
-        """The optimizer; the default one minds time where that is what is short, or as it did in the earlier run."""
+        """The optimizer; our own choices mind time where that is what is short, or as they did in the earlier run."""
+        before = earlier.get("optimizer", {})
+        acquisition = before.get("acquisition", "log_ei_per_second" if self.settings.seconds is not None else "log_ei")
+        per_second = before.get("per_second", acquisition == "log_ei_per_second")
         if self.settings.knowledge is not None:
-            return informed(self.settings.optimizer, self.settings.knowledge)
+            return informed(self.settings.optimizer, self.settings.knowledge, per_second=per_second)
         if self.settings.optimizer != "default":
             return self.settings.optimizer
-        before = earlier.get("optimizer", {}).get("per_second")
-        return Default(self.plan.screen, per_second=self.settings.seconds is not None if before is None else before)
+        return Default(self.plan.screen, per_second=per_second)
 
     # -- time -----------------------------------------------------------------------------------------------------
 

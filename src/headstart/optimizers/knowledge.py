@@ -28,7 +28,7 @@ def trainable(name: str, **settings: Any) -> MetaTrained:
     raise InvalidInput(f"{name!r} is no surrogate whose training is kept in a file; these are: {', '.join(known)}")
 
 
-def informed(optimizer: object, path: str | os.PathLike[str]) -> Bayes:
+def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: bool = False) -> Bayes:
     """Bayesian optimisation with a trained surrogate, trusted from the first suggestion on.
 
     Parameters
@@ -38,6 +38,8 @@ def informed(optimizer: object, path: str | os.PathLike[str]) -> Bayes:
         only count on a new task are taken over, others must be those that it was trained with.
     path
         The file that its `save` wrote.
+    per_second
+        Weigh improvement by the seconds that a pipeline is expected to take: by those on record, if there are any.
     """
     from headstart.optimizers.bayes import Bayes
 
@@ -50,6 +52,7 @@ def informed(optimizer: object, path: str | os.PathLike[str]) -> Bayes:
     name, settings = parsed(optimizer)
     wanted = trainable(name, **settings)
     try:
-        return Bayes(type(wanted).load(path).adjusted(wanted), n_initial=0)
+        surrogate = type(wanted).load(path).adjusted(wanted)
     except InvalidInput as error:
         raise type(error)(f"{optimizer} with knowledge {os.fspath(path)!r}: {error}") from error
+    return Bayes(surrogate, "log_ei_per_second" if per_second else "log_ei", n_initial=0)
