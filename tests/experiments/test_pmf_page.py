@@ -44,7 +44,11 @@ class TestToBeat:
         (row,) = [line for line in text.splitlines() if line.startswith("| `gp`")]
         assert f"{found.methods['gp']['regret_mean'][24]:.4f} ± {found.methods['gp']['regret_ci'][24]:.4f}" in row
         assert f"{versus['difference']:+.4f} ± {versus['ci']:.4f}, p {versus['p']:.2g}" in row
-        assert "`smfo`" not in text
+        assert "`smfo`" not in text.partition("## To beat")[2]  # not one of the rivals
+        (glance,) = [line for line in text.splitlines() if line.startswith("| PMF |")]
+        ours, theirs = (found.methods[name]["regret_mean"][24] for name in ("pmf", "smfo"))
+        assert glance.startswith(f"| PMF | {ours:.4f} (`smfo` {theirs:.4f}) | ")
+        assert glance.endswith("| 2 of 6 | 2 of 6 | 2 of 6 |")
         assert "| PMF, the authors' algorithm | 0.2204 | 0.1569 | 0.1307 | 0.1079 |" in text
         lowest = found.methods["pmf"]["regret_mean"][24] < 0.1569
         assert lowest
@@ -56,6 +60,8 @@ class TestToBeat:
     def test_what_is_not_beaten_is_named(self, folder):
         results(pmf=0.8, gp=0.9, forest=0.3).save(folder / "data" / "replay_pmf.json")
         text = page(folder)
+        assert "| PMF | " in text
+        assert "| 2 of 3 |" in text
         assert (
             "The mean regret of `pmf` is below that of all others in the table after none of 25, 50 and 100 "
             "evaluations. As low or lower: `forest` at 25, 50 and 100; the authors' algorithm at 25"
@@ -68,6 +74,8 @@ class TestToBeat:
         (folder / "data" / "partition_pmf_1.json").write_text(json.dumps(drawn))
         results(split="partition_pmf_1", pmf=0.1, gp=0.5).save(folder / "data" / "replay_pmf_partition1.json")
         text = page(folder)
+        assert "| PMF, partition 1 | **" in text
+        assert "| **1** of 2 |" in text
         assert "### PMF, partition 1 of the tasks" in text
         assert "drawn with seed 1 from all tasks (chances the same for all); 2 to learn from, 1 to stop by" in text
         assert "authors' algorithm | 0" not in text

@@ -10,7 +10,12 @@ from headstart.experiments.catalogue import file_name, find
 from headstart.experiments.markdown import TITLES, notes, whole
 from headstart.experiments.results import Results
 from headstart.experiments.sections import Section
-from headstart.experiments.to_beat import ToBeat
+from headstart.experiments.to_beat import ToBeat, title
+
+_GLANCE = """\
+`{method}` on all replays: mean regret after so many evaluations, in brackets the lowest of the other ranked methods,
+and the place by mean rank among all of them. Bold is best.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,16 @@ class PaperPage:
         yield f"# {self.title}\n"
         yield self.introduction
         if replays:
+            yield "## At a glance\n"
+            yield _GLANCE.format(method=self.to_beat.method)
+            yield from self.to_beat.summary(replays)
             yield "## To beat\n"
             yield self.about_to_beat
             for name, results in replays:
                 yield from self.to_beat.lines(folder, name, results)
             absent = [name for name in _NAMES if name not in dict(replays)]
             if absent:
-                yield f"`{self.to_beat.method}` not replayed yet: {'; '.join(map(_title, absent))}.\n"
+                yield f"`{self.to_beat.method}` not replayed yet: {'; '.join(map(title, absent))}.\n"
         missing = []
         for section in self.sections:
             files = _files(folder, section)
@@ -78,11 +86,6 @@ class PaperPage:
 
 _NAMES = (*TITLES, *(f"{name}_partition{k}" for name in TITLES for k in (1, 2)))
 """Of replays, the meta-datasets' own splits first."""
-
-
-def _title(name: str) -> str:
-    meta, _, partition = name.partition("_partition")
-    return f"{TITLES[meta]}, partition {partition}" if partition else TITLES[meta]
 
 
 def _replays(folder: Path) -> Iterator[tuple[str, Results]]:

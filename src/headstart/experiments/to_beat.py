@@ -42,8 +42,7 @@ class ToBeat:
     def lines(self, folder: Path, name: str, results: Results) -> Iterator[str]:
         """Of one replay, whose file is named so; the method has been run in it."""
         own = results.split == "test"
-        title = TITLES.get(results.meta, results.meta)
-        yield f"### {title}\n" if own else f"### {title}, partition {name[-1]} of the tasks\n"
+        yield f"### {title(name)}{'' if own else ' of the tasks'}\n"
         yield f"{len(results.tasks)} test tasks{'' if own else drawn(folder, results)}.\n"
         evaluations = [e for e in EVALUATIONS if e <= results.evaluations]
         decisive = [e for e in DECISIVE if e <= results.evaluations] if self.rivals is None else []
@@ -66,6 +65,36 @@ class ToBeat:
         yield self._regret(results, dict(given.values()))
         if self.rivals is None:
             yield from self._ranks(results)
+
+    def summary(self, replays: Sequence[tuple[str, Results]]) -> Iterator[str]:
+        """A table of all replays: regret beside the lowest of the others, and the place by mean rank."""
+        yield (
+            "| replay | "
+            + " | ".join([f"regret at {e}" for e in DECISIVE] + [f"place at {e}" for e in DECISIVE])
+            + " |"
+        )
+        yield "|---|" + "---|" * 2 * len(DECISIVE)
+        for name, results in replays:
+            wanted = [e for e in DECISIVE if e <= results.evaluations]
+            empty = [""] * (len(DECISIVE) - len(wanted))
+            cells = [self._beside(results, e) for e in wanted] + empty
+            cells += [self._place(results, e) for e in wanted] + empty
+            yield f"| {title(name)} | {' | '.join(cells)} |"
+        yield ""
+
+    def _beside(self, results: Results, evaluations: int) -> str:
+        """Our mean regret, bold where it is the lowest, and the lowest of the others."""
+        found = {n: float(results.methods[n]["regret_mean"][evaluations - 1]) for n in results.ranked()}
+        ours = found.pop(self.method)
+        if not found:
+            return shown(ours)
+        best = min(found, key=lambda n: found[n])
+        return f"{_bold(shown(ours), ours < found[best])} (`{best}` {shown(found[best])})"
+
+    def _place(self, results: Results, evaluations: int) -> str:
+        found = {n: float(results.methods[n]["rank_mean"][evaluations - 1]) for n in results.ranked()}
+        place = 1 + sum(other < found[self.method] for other in found.values())
+        return f"{_bold(str(place), place == 1)} of {len(found)}"
 
     def _others(self, results: Results) -> list[str]:
         if self.rivals is not None:
@@ -151,6 +180,20 @@ class ToBeat:
                 f"higher than that of {lost}, by more than chance (Wilcoxon, {LEVEL:.0%}, Holm's correction)."
             )
         yield ""
+
+
+def title(name: str) -> str:
+    """Of a replay, by the name of its file.
+
+    >>> title("pmf"), title("tensor_oboe_partition2")
+    ('PMF', 'Tensor-OBOE, partition 2')
+    """
+    meta, _, partition = name.partition("_partition")
+    return f"{TITLES.get(meta, meta)}, partition {partition}" if partition else TITLES.get(meta, meta)
+
+
+def _bold(text: str, wanted: bool) -> str:
+    return f"**{text}**" if wanted else text
 
 
 def only_after(good: Sequence[int], wanted: Sequence[int]) -> str:
