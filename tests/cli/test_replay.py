@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from headstart.cli.replay import showing_progress
 from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
 from headstart.testing.examples import small_meta
@@ -157,3 +158,10 @@ def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
     fresh = headstart("replay", meta, "-m", "gp", "--evaluations", 40, "--json")
     resumed = json.loads(done.stdout)["methods"]["gp"]["regret_mean"]
     assert resumed == json.loads(fresh.stdout)["methods"]["gp"]["regret_mean"]
+
+
+@pytest.mark.parametrize(("kept", "words"), [(True, "the same command goes on"), (False, "with --out")])
+def test_ctrl_c_is_answered_by_how_to_go_on(kept, words, capsys):
+    with pytest.raises(KeyboardInterrupt), showing_progress(kept):
+        raise KeyboardInterrupt
+    assert words in capsys.readouterr().err

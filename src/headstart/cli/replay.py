@@ -48,7 +48,7 @@ def run(
         check_plot(plot)
     meta = load(meta_name, data)
     partition = Partition.of(meta, split) if split_file is None else Partition.read(split_file, meta)
-    with showing_progress() as progress:
+    with showing_progress(kept=out is not None) as progress:
         results = replay(
             meta, methods, partition, evaluations=evaluations, seeds=seeds, jobs=jobs, out=out, progress=progress
         )
@@ -161,11 +161,16 @@ class _Bars(_Lines):
 
 
 @contextmanager
-def showing_progress() -> Iterator[_Lines]:
+def showing_progress(kept: bool = True) -> Iterator[_Lines]:
+    """What a long run is to tell; Ctrl-C is answered by how to go on, where what is done was kept."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines()
-        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars, saying_with(lambda line: bars.print(line)):
-        yield _Bars(bars)
+    try:
+        if not console.is_terminal:
+            yield _Lines()
+        else:
+            with Progress(*columns, console=console, transient=True) as bars, saying_with(bars.print):
+                yield _Bars(bars)
+    except KeyboardInterrupt:
+        say("stopped; the same command goes on from here" if kept else "stopped; with --out it could be gone on with")
+        raise
