@@ -118,6 +118,11 @@ def test_from_a_store(capsys, tmp_path):
     code, out, _ = run(capsys, "info", tmp_path / "runs.meta")
     assert code == 0
     assert "losses, seconds, statuses, example" in out
+    with Store.open(tmp_path / "fit" / "store") as store:  # as in the directory of a fit
+        Study(live_task(), Synthetic(small_space(), 7), store=store, name="first", seed=5).run(evaluations=3)
+    code, out, err = run(capsys, "from-store", tmp_path / "store", tmp_path / "fit", "--out", tmp_path / "both.meta")
+    assert code == 0, err
+    assert out.startswith("MetaDataset of 1 tasks × 15 pipelines")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").touch()
     code, _, err = run(capsys, "from-store", tmp_path / "store", "--out", tmp_path / "thesis")

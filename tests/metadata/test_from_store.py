@@ -126,10 +126,10 @@ def test_several_spaces(store):
     ):
         meta_from_store(store)
     for name in (other, "other", other.key):
-        assert meta_from_store(store, name).tasks == ("u",)
-    assert meta_from_store(store, "small").tasks == ("t",)
+        assert meta_from_store(store, space=name).tasks == ("u",)
+    assert meta_from_store(store, space="small").tasks == ("t",)
     with pytest.raises(InvalidInput, match="no studies over that space: 'small'"):
-        meta_from_store(store, "pmf")
+        meta_from_store(store, space="pmf")
 
 
 def test_metrics_and_metafeatures(store):
@@ -149,3 +149,20 @@ def test_metrics_and_metafeatures(store):
 def test_an_empty_store(store):
     with pytest.raises(InvalidInput, match="no finished trials"):
         meta_from_store(store)
+
+
+def test_several_stores_are_one(store, tmp_path):
+    a, b, c = pipelines(3)
+    add(store, "one", task("t", shared=[1, 2]), [(a, Outcome.of(0.2, seconds=1.0)), (b, Outcome.of(0.5, seconds=1.0))])
+    with Store.open(tmp_path / "second") as second:
+        add(second, "one", task("u", shared=[3, 4]), [(c, Outcome.of(0.1, seconds=1.0))])
+        add(second, "two", task("t", shared=[1, 2]), [(a, Outcome.of(0.4, seconds=3.0))])
+        meta = meta_from_store(store, second)
+        assert meta.tasks == ("t", "u")
+        np.testing.assert_allclose(meta.losses, [[0.3, 0.5, np.nan], [np.nan, np.nan, 0.1]])
+        np.testing.assert_allclose(meta.seconds[0, :2], [2.0, 1.0])
+        np.testing.assert_array_equal(meta.metafeatures["shared"], [[1, 2], [3, 4]])
+        assert store.location in meta.about["source"]
+        assert second.location in meta.about["source"]
+        with pytest.raises(InvalidInput, match=r"no finished trials with the metric 'f1' in .*second"):
+            meta_from_store(store, second, metric="f1")

@@ -141,34 +141,52 @@ def info(
 
 @app.command("from-store")
 def from_store(
-    store: Annotated[str, typer.Argument(metavar="STORE", help="Directory or database URL of a store.")],
+    stores: Annotated[
+        list[str],
+        typer.Argument(metavar="STORE...", help="Directories or database URLs of stores, or directories of fits."),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to write it.")],
     space: Annotated[
         str | None,
-        typer.Option(metavar="SPACE", help="Name or key of a space, if the store has several.", show_default=False),
+        typer.Option(metavar="SPACE", help="Name or key of a space, if there are several.", show_default=False),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(metavar="NAME", help="Take only tasks of this metric.", show_default=False)
     ] = None,
 ) -> None:
-    """Make a meta-dataset of all that a store holds about one search space.
+    """Make a meta-dataset of all that stores hold about one search space.
+
+    A task that several of them have is one task.
 
     \b
     Example:
-      headstart meta from-store runs --out runs.meta
+      headstart meta from-store monday tuesday --out ours.meta
+      headstart metatrain ours.meta --surrogate deeppipe --out ours.npz
     """
-    from headstart.errors import InvalidInput
+    from contextlib import ExitStack
+
     from headstart.metadata.files import check_target, save_meta
     from headstart.metadata.from_store import meta_from_store
     from headstart.store import Store
 
-    if "://" not in store and not Path(store).exists():
-        raise InvalidInput(f"there is no store at {store}; check the place")
     check_target(out)
-    with Store.open(store, create=False) as opened:
-        meta = meta_from_store(opened, space, metric=metric, name=out.stem)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Store.open(_of_fit(store), create=False)) for store in dict.fromkeys(stores)]
+        meta = meta_from_store(*opened, space=space, metric=metric, name=out.stem)
     place = save_meta(meta, out)
     typer.echo(f"{meta!r}; {_megabytes(place)} in {place}")
+
+
+def _of_fit(place: str) -> str:
+    """The store in the directory of a fit; any other place as it is."""
+    from headstart.cli.folder import Folder
+
+    if "://" in place:
+        return place
+    if not Path(place).exists():
+        raise InvalidInput(f"there is no store at {place}; check the place")
+    inside = Folder(Path(place)).store
+    return str(inside) if inside.is_dir() else place
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`meta_from_store`: what a store holds, as a meta-dataset."""
+"""`meta_from_store`: what stores hold, as a meta-dataset."""
 
 from __future__ import annotations
 
@@ -37,17 +37,19 @@ class _Cell:
 
 
 def meta_from_store(
-    store: Store, space: PipelineSpace | str | None = None, *, metric: str | None = None, name: str = "store"
+    *stores: Store, space: PipelineSpace | str | None = None, metric: str | None = None, name: str = "store"
 ) -> MetaDataset:
     """All that was evaluated over one space: tasks × pipelines.
 
     Pipelines are those of all studies, each once, in the order in which they were first tried; their ids are their
     positions. Only results at full fidelity count. Where a pipeline has several on one task (other studies, other
-    seeds), loss and seconds are means over those that ended well; one that only failed has the status of its last
-    result, and no loss. Tasks keep the order of the store, and are named by their keys.
+    seeds, other stores), loss and seconds are means over those that ended well; one that only failed has the status of
+    its last result, and no loss. Tasks keep the order of the stores, and are named by their keys.
 
     Parameters
     ----------
+    stores
+        One or more. A task that several have is one task.
     space
         The space, its name or its key; not needed where all studies are over one.
     metric
@@ -58,13 +60,16 @@ def meta_from_store(
     Raises
     ------
     InvalidInput
-        The store has no such results, or has several spaces and none was named.
+        There are no such results, or they are over several spaces and none was named.
     """
-    infos = {task.key: task.info for task in store.tasks()}
-    studies = defaultdict(list)
-    for summary in store.studies():
-        if summary.n_trials and (metric is None or infos[summary.task_key].get("metric") == metric):
-            studies[summary.task_key].append(summary.name)
+    infos: dict[str, Mapping[str, Any]] = {}
+    studies: dict[str, list[tuple[Store, str]]] = defaultdict(list)
+    for store in stores:
+        for task in store.tasks():
+            infos.setdefault(task.key, task.info)
+        for summary in store.studies():
+            if summary.n_trials and (metric is None or infos[summary.task_key].get("metric") == metric):
+                studies[summary.task_key].append((store, summary.name))
     tasks_by_space: dict[str, list[str]] = defaultdict(list)
     spaces: dict[str, PipelineSpace] = {}
     for key in infos:
@@ -72,22 +77,23 @@ def meta_from_store(
             its_space = PipelineSpace.from_dict(infos[key]["space"])
             spaces[its_space.key] = its_space
             tasks_by_space[its_space.key].append(key)
+    places = ", ".join(store.location for store in stores)
     of_metric = "" if metric is None else f" with the metric {metric!r}"
     if not spaces:
-        raise InvalidInput(f"the store at {store.location} has no finished trials{of_metric}")
-    chosen = _chosen(spaces, tasks_by_space, space, store.location)
-    results = {key: _full(store, studies[key]) for key in tasks_by_space[chosen.key]}
+        raise InvalidInput(f"there are no finished trials{of_metric} in {places}")
+    chosen = _chosen(spaces, tasks_by_space, space, places)
+    results = {key: _full(studies[key]) for key in tasks_by_space[chosen.key]}
     results = {key: trials for key, trials in results.items() if trials}
     if not results:
-        raise InvalidInput(f"the store at {store.location} has no trials at full fidelity{of_metric}")
-    return _assembled(chosen, results, infos, name, store.location)
+        raise InvalidInput(f"there are no trials at full fidelity{of_metric} in {places}")
+    return _assembled(chosen, results, infos, name, places)
 
 
 def _chosen(
     spaces: Mapping[str, PipelineSpace],
     tasks: Mapping[str, list[str]],
     wanted: PipelineSpace | str | None,
-    location: str,
+    places: str,
 ) -> PipelineSpace:
     if wanted is None:
         found = list(spaces)
@@ -98,12 +104,14 @@ def _chosen(
     if len(found) == 1:
         return spaces[found[0]]
     listed = ", ".join(f"{spaces[key].name!r} with key {key} ({len(tasks[key])} tasks)" for key in spaces)
-    problem = "has studies over several spaces, name one" if len(found) > 1 else "has no studies over that space"
-    raise InvalidInput(f"the store at {location} {problem}: {listed}")
+    problem = (
+        "there are studies over several spaces, name one" if len(found) > 1 else "there are no studies over that space"
+    )
+    raise InvalidInput(f"{problem}: {listed}, in {places}")
 
 
-def _full(store: Store, studies: Iterable[str]) -> list[Trial]:
-    trials = [trial for name in studies for trial in store.read_study(name).trials()]
+def _full(studies: Iterable[tuple[Store, str]]) -> list[Trial]:
+    trials = [trial for store, name in studies for trial in store.read_study(name).trials()]
     return [trial for trial in trials if trial.outcome.fidelity.is_full]
 
 
@@ -112,7 +120,7 @@ def _assembled(
     results: Mapping[str, list[Trial]],
     infos: Mapping[str, Mapping[str, Any]],
     name: str,
-    location: str,
+    places: str,
 ) -> MetaDataset:
     everything = space.encode([trial.pipeline for trials in results.values() for trial in trials])
     hashes = everything.ids
@@ -146,7 +154,7 @@ def _assembled(
         name=name,
         about={
             "title": "Own evaluations",
-            "source": f"store {location}",
+            "source": f"store {places}",
             "loss": "of the metric " + ", ".join(f"{metric} ({n} tasks)" for metric, n in sorted(metrics.items())),
             "pipelines": f"points of the space {space.name}",
         },
