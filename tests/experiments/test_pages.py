@@ -1,5 +1,7 @@
 """Plots and pages made of saved results."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,17 @@ def test_the_same_results_give_the_same_plot(results, tmp_path):
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     with pytest.raises(InvalidInput, match=r"\.svg, \.png, \.pdf"):
         plot_results(results, tmp_path / "plot.txt")
+
+
+def test_of_many_methods_the_best_have_colours_and_all_have_names(tmp_path):
+    many = Results("pmf", "test", 3, 1, [4, 5], ["one", "two"])
+    for k in range(14):
+        many.add(f"m{k:02}", [np.array([0.5, 0.3, 0.01 * (k + 1)])] * 2, settings={}, seconds_per_suggestion=0.0)
+    plot_results(many, tmp_path / "many.svg")
+    labels = re.findall(r"<text style=\"([^\"]*)\"[^>]*>(m\d\d)<", (tmp_path / "many.svg").read_text())
+    assert {name for _, name in labels} == set(many.methods)
+    grey = {name for style, name in labels if "fill: #9a9a9a" in style}
+    assert grey == {f"m{k:02}" for k in range(8, 14)}
 
 
 def test_labels_keep_their_distance_and_order():

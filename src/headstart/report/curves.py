@@ -21,6 +21,8 @@ _FORMATS = (".svg", ".png", ".pdf")
 _GREY = "#9a9a9a"
 _LABEL_HEIGHT = 0.24
 """Of a figure for each of its labels, in inches."""
+_COLOURS, _OF_MANY = 10, 8
+"""So many methods all have a colour; of more than that, so many."""
 _LEAST_GAP = 0.045
 """Between labels, as a share of the height."""
 
@@ -61,11 +63,13 @@ def plot_results(results: Results, path: Path, methods: Sequence[str] | None = N
     path
         Where to.
     methods
-        Those drawn in colour and labelled, in this order; the others are grey. All when omitted.
+        Those drawn in colour, in this order; the others are grey. All when omitted, or of many those with the lowest
+        regret in the end.
     """
     ordered = order_by_regret(results, results.evaluations)
-    shown = list(ordered if methods is None else methods)
-    with figure_in(path, (11, max(4.6, _LABEL_HEIGHT * len(shown)))) as figure:
+    best = ordered if len(ordered) <= _COLOURS else ordered[:_OF_MANY]
+    shown = list(best if methods is None else methods)
+    with figure_in(path, (11, max(4.6, _LABEL_HEIGHT * len(ordered)))) as figure:
         left, right = figure.subplots(1, 2)
         chosen = dict(zip(shown, colours(len(shown)), strict=True))
         ranked = [name for name in ordered if results.methods[name]["rank_mean"] is not None]
@@ -75,8 +79,8 @@ def plot_results(results: Results, path: Path, methods: Sequence[str] | None = N
         left.set_ylabel("mean rank")
         right.set_ylabel("mean regret")
         right.set_yscale("log")
-        _label(left, [n for n in ranked if n in chosen], results, "rank", chosen)
-        _label(right, [n for n in complete if n in chosen], results, "regret", chosen)
+        _label(left, ranked, results, "rank", chosen)
+        _label(right, complete, results, "regret", chosen)
         figure.suptitle(f"{results.meta}, {results.split}: {len(results.tasks)} tasks, {results.seeds} run(s) for each")
 
 
@@ -90,7 +94,7 @@ def _panel(axes: Any, results: Results, names: Sequence[str], what: str, colours
         axes.plot(
             steps, mean, color=colour, linewidth=1.4 if name in colours else 0.6, zorder=2 if name in colours else 1
         )
-        if name in colours and len(colours) <= 8:
+        if name in colours and len(names) <= 8:
             axes.fill_between(steps, mean - width, mean + width, color=colour, alpha=0.12, linewidth=0)
     axes.set_xlabel("evaluations")
     axes.set_xlim(1, results.evaluations)
@@ -121,11 +125,11 @@ def _label(axes: Any, names: Sequence[str], results: Results, what: str, colours
             xycoords="axes fraction",
             textcoords="axes fraction",
             va="center",
-            color=colours[name],
+            color=colours.get(name, _GREY),
             fontsize=7,
             arrowprops={
                 "arrowstyle": "-",
-                "color": colours[name],
+                "color": colours.get(name, _GREY),
                 "linewidth": 0.5,
                 "shrinkA": 0,
                 "shrinkB": 0,
@@ -156,6 +160,8 @@ def colours(n: int) -> list[Any]:
     """So many colours, apart from each other."""
     from matplotlib import colormaps
 
-    if n <= 10:
-        return list(colormaps["tab10"].colors[:n])  # type: ignore[attr-defined]
+    if n <= _COLOURS:
+        distinct = list(colormaps["tab10"].colors)  # type: ignore[attr-defined]
+        distinct[7] = (0.13, 0.13, 0.13)  # a grey, which is for what has no colour
+        return distinct[:n]
     return [colormaps["turbo"](0.05 + 0.9 * i / (n - 1)) for i in range(n)]
