@@ -401,7 +401,9 @@ class TestResults:
         path = tmp_path / "file.json"
         results.save(path)
         assert LiveResults.load(path) == results
-        text = "\n".join(live_lines("deeppipe", {"SMAC": ((3.24, 81),)}, ("10 minutes",))(tmp_path, path))
+        lines = live_lines("deeppipe", {"SMAC": ((3.24, 81),)}, ("10 minutes",), ("deeppipe", "tpot", "forest", "pmf"))
+        text = "\n".join(lines(tmp_path, path))
+        assert "Not run yet, and not among the ranks: `forest`, `pmf`." in text
         place = "After 60 s `deeppipe` has a worse mean rank than `random`"
         assert f"{place}, but not by more than chance; in the paper it is the best." in text
         assert "After 300 s `deeppipe` has the best mean rank, but not by more than chance." in text

@@ -34,5 +34,5 @@ PAPER = {
     "PMF": ((3.04, 126), (2.93, 523)),
     "DeepPipe": ((2.74, 94), (2.89, 356)),
 }
-lines = live_lines("deeppipe", PAPER, ("10 minutes", "an hour"))
+lines = live_lines("deeppipe", PAPER, ("10 minutes", "an hour"), (*LIVE.methods, *LIVE.packages))
 """Of the page's section about it, from the folder of the page and the file of the results."""

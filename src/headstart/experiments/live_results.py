@@ -14,7 +14,7 @@ have a number for each budget; ``*_ci`` are half widths of 95 % intervals over t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,9 @@ Figures = Mapping[str, tuple[tuple[float, float], ...]]
 """What a paper printed: rank and number of pipelines after each of its budgets, by the name of a method there."""
 
 
-def live_lines(method: str, paper: Figures, budgets: tuple[str, ...]) -> Callable[[Path, Path], Iterator[str]]:
+def live_lines(
+    method: str, paper: Figures, budgets: tuple[str, ...], methods: Sequence[str] = ()
+) -> Callable[[Path, Path], Iterator[str]]:
     """Lines of a page's section about a live comparison.
 
     Parameters
@@ -134,6 +136,8 @@ def live_lines(method: str, paper: Figures, budgets: tuple[str, ...]) -> Callabl
         What the paper printed.
     budgets
         Of the paper, in words.
+    methods
+        All that are to be compared.
     """
 
     def lines(folder: Path, path: Path) -> Iterator[str]:  # noqa: ARG001 (sections are given the folder for pictures)
@@ -143,6 +147,9 @@ def live_lines(method: str, paper: Figures, budgets: tuple[str, ...]) -> Callabl
         for name, entry in sorted(results.methods.items()):
             if not results.complete(name):
                 yield f"`{name}` is not compared: {entry.get('left_out', 'it could not be run on all tables')}.\n"
+        absent = [name for name in methods if name not in results.methods]
+        if absent:
+            yield f"Not run yet, and not among the ranks: {', '.join(f'`{name}`' for name in absent)}.\n"
         yield f"The paper, after {' and '.join(budgets)} on other tables:\n"
         columns = ["method", *(c for budget in budgets for c in (f"rank, {budget}", "pipelines"))]
         rows = [
