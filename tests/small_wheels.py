@@ -121,10 +121,47 @@ def oboe_columns():
     return columns, [case[1:] for case in cases]
 
 
+OBOE_SETTINGS = {
+    "imputer": {
+        "algorithms": ["SimpleImputer"],
+        "hyperparameters": {"SimpleImputer": {"strategy": ["mean", "constant"]}},
+    },
+    "encoder": {"algorithms": [None], "hyperparameters": {}},
+    "standardizer": {"algorithms": [None, "StandardScaler"], "hyperparameters": {"StandardScaler": {}}},
+    "dim_reducer": {"algorithms": [None], "hyperparameters": {}},
+    "estimator": {
+        "algorithms": ["KNN", "DT", "lSVM", "GNB"],
+        "hyperparameters": {
+            "KNN": {"n_neighbors": [1], "p": [1]},
+            "DT": {"min_samples_split": [2, 256]},
+            "lSVM": {"C": [0.125]},
+            "GNB": {},
+        },
+    },
+}
+"""What the small wheel's pipelines are set to."""
+
+
+def oboe_published():
+    """Columns of all of them in the order of the settings, as they are published."""
+    estimators = [
+        {30: 1 / 15, 31: 0.5},
+        {32: logarithmic(2, 1024)},
+        {32: logarithmic(256, 1024)},
+        {29: 0.125 / 16},
+        {35: 1},
+    ]
+    cases = [i | s | e for i, s, e in itertools.product([{1: 1}, {0: 1}], [{}, {5: 1}], estimators)]
+    columns = np.zeros((len(cases), 37))
+    for i, cells in enumerate(cases):
+        columns[i, list(cells)] = list(cells.values())
+    return columns
+
+
 def oboe_contents(ids=None):
     """The file in DeepPipe's wheel, and files in oboe's, for five folds of tasks of which one is empty."""
     rng = np.random.default_rng(2)
-    columns, _ = oboe_columns()
+    columns = oboe_published()
     n = len(columns)
     errors = rng.random((6, n)).astype(np.float16)
     observed = rng.random(errors.shape) > 0.2
@@ -144,6 +181,7 @@ def oboe_contents(ids=None):
     return content, {
         "runtime_tensor_f16_compressed.npz": array(seconds.reshape(6, n, 1)),
         "error_tensor_imputed_20-4-2-2-8-20_f16_compressed.npz": array(errors.reshape(6, n, 1)),
+        "classification.json": json.dumps(OBOE_SETTINGS),
         "training_index.pkl": pickle.dumps(ids or [31, 1464, 3, 6, 12, 40_000], protocol=3),
     }
 

@@ -44,7 +44,7 @@ def test_fetch_list_info(capsys, fake_pip, tmp_path):
     assert rows["pmf"]["size"] > 1000
     assert rows["zap"]["place"] is None
     found = json.loads(run(capsys, "info", "tensor_oboe", "--json")[1])
-    assert (found["tasks"], found["pipelines"], found["seconds"], found["statuses"]) == (6, 11, True, False)
+    assert (found["tasks"], found["pipelines"], found["seconds"], found["statuses"]) == (6, 20, True, False)
     assert found["splits"] == {"train": 3, "validation": 1, "test": 1}
     assert found["space"]["name"] == "tensor_oboe"
     assert 0.1 < found["missing"] < 0.5

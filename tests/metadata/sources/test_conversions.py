@@ -1,6 +1,7 @@
 """What is in the files, and what becomes of it."""
 
 import io
+import itertools
 import json
 import pickle
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from small_wheels import (
     DATA,
+    OBOE_SETTINGS,
     array,
     oboe_columns,
     oboe_contents,
@@ -158,6 +160,22 @@ def test_tensor_oboe(tmp_path):
     np.testing.assert_array_equal(np.isfinite(meta.seconds), np.isfinite(meta.losses))
     assert np.nanmin(meta.seconds) > 0
     assert meta.initial[5] == (0, 1)
+
+
+def test_columns_of_tensor_oboe_are_named_as_they_were_recorded(tmp_path):
+    meta = convert_oboe(tmp_path)
+    # By the texts of the settings: constant before mean, the scaler before None; DT, GNB, KNN, lSVM; 256} before 2}.
+    estimators = ["decision_tree", "decision_tree", "gaussian_nb", "knn", "linear_svm"]
+    found = [(p.params[0]["strategy"], p.algorithms[2], p.algorithms[4]) for p in meta.pipelines]
+    assert found == list(itertools.product(["constant", "mean"], ["standard", "none"], estimators))
+    assert [p.params[4]["min_samples_split"] for p in list(meta.pipelines)[:2]] == [256, 2]
+    assert meta.pipelines.ids.tolist() == list(range(20))
+    for content in ("{", "[]", json.dumps({"imputer": {}})):
+        with pytest.raises(MetaDataError, match=r"classification\.json .* not of the expected form"):
+            convert_oboe(tmp_path, **{"classification.json": content})
+    fewer = OBOE_SETTINGS | {"imputer": OBOE_SETTINGS["encoder"]}
+    with pytest.raises(MetaDataError, match="has 10 pipelines, expected 20"):
+        convert_oboe(tmp_path, **{"classification.json": json.dumps(fewer)})
 
 
 def test_runtimes_of_other_pipelines_are_not_taken(tmp_path):

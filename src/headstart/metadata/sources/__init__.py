@@ -55,7 +55,7 @@ SOURCES = {
     source.name: source
     for source in (
         Source("pmf", "38,151 pipelines on 553 OpenML datasets", (DEEPPIPE,)),
-        Source("tensor_oboe", "23,424 pipelines on 551 OpenML datasets, with runtimes", (DEEPPIPE, OBOE)),
+        Source("tensor_oboe", "23,424 pipelines on 551 OpenML datasets, with runtimes", (DEEPPIPE, OBOE), revision=2),
         Source("zap", "525 deep-learning pipelines on 525 image tasks", (DEEPPIPE,)),
     )
 }

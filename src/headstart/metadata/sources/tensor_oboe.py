@@ -7,15 +7,24 @@ of both are in the same order is checked: wherever the first has an error, the s
 The recorded columns (their order is that of DeepPipe's table 6) become pipelines of the catalog's space
 ``tensor_oboe``, whose text says how they are to be read. So what is learned from them can be used on a table.
 
+Both packages name the columns of the errors wrongly. They go through the settings of each stage in the order of
+``classification.json``; the errors and runtimes are in the order of the settings' texts, ``AB`` first and ``lSVM``
+last, so that what is called k-nearest neighbours is AdaBoost. Here every column gets the pipeline that it is of
+(`recorded_order`); ``benchmarks/labels.py`` compares with pipelines that are evaluated anew.
+
 Tasks 121 and 307 have no errors. They keep their positions and are in no split.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
+import json
 import pickletools
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +78,9 @@ _FOLDER = "oboe/defaults/TensorOboe/"
 _RUNTIMES = _FOLDER + "runtime_tensor_f16_compressed.npz"
 _ERRORS = _FOLDER + "error_tensor_imputed_20-4-2-2-8-20_f16_compressed.npz"
 _IDS = _FOLDER + "training_index.pkl"
+SETTINGS = _FOLDER + "classification.json"
+"""In the wheel of oboe."""
+_STEPS = ("imputer", "encoder", "standardizer", "dim_reducer", "estimator")
 
 
 def convert(wheels: list[Path], progress: Progress) -> MetaDataset:
@@ -76,7 +88,12 @@ def convert(wheels: list[Path], progress: Progress) -> MetaDataset:
     deeppipe, oboe = wheels
     file = read_deeppipe(deeppipe, "tensor_oboe", progress)
     progress("decoding pipelines", 0.0)
-    pipelines = decode_pipelines(file.columns)
+    published = decode_pipelines(file.columns)
+    order = _order(oboe, len(published))
+    pipelines = Encoded(
+        *(published.space, published.values[order], published.active[order], published.choice[order]),
+        ids=np.arange(len(published)),
+    )
     progress("aligning runtimes", 0.0)
     seconds, ids = _seconds(oboe, file.losses), [str(i) for i in _ids(oboe)]
     if len(ids) != len(file.losses):
@@ -101,7 +118,8 @@ def convert(wheels: list[Path], progress: Progress) -> MetaDataset:
             "second for tests and the others for training. Tasks without any error "
             f"({', '.join(map(str, sorted(empty))) or 'none'}) are in no split",
             "initial": "five for each task",
-            "pipelines": "points of the catalog's space tensor_oboe",
+            "pipelines": "points of the catalog's space tensor_oboe; columns are named as they were recorded, not as "
+            "published",
             "paper": "C. Yang, J. Fan, Z. Wu, M. Udell, AutoML pipeline selection: efficiently navigating the "
             f"combinatorial space (KDD 2020); {PAPER}",
         },
@@ -140,6 +158,48 @@ def decode_pipelines(columns: NDArray[np.float64]) -> Encoded:
     if len(np.unique(encoded.ids)) != len(encoded):
         raise MetaDataError("two recorded pipelines of tensor_oboe read alike")
     return Encoded(space, encoded.values, encoded.active, encoded.choice, ids=np.arange(len(encoded)))
+
+
+def recorded_order(settings: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Which of the pipelines in the published order each recorded column (P,) is of.
+
+    The published order is that of the file, the recorded one that of the texts of what stages are set to.
+
+    >>> stage = {"algorithms": ["KNN", "DT"], "hyperparameters": {"KNN": {"p": [1]}, "DT": {"split": [2, 256]}}}
+    >>> nothing = {"algorithms": [None], "hyperparameters": {}}
+    >>> recorded_order(dict.fromkeys(_STEPS, nothing) | {"estimator": stage}).tolist()
+    [2, 1, 0]
+    """
+    texts = [[str(setting) for setting in _settings(settings[step])] for step in _STEPS]
+    published = np.arange(np.prod([len(stage) for stage in texts])).reshape([len(stage) for stage in texts])
+    order: NDArray[np.int64] = published[np.ix_(*(np.argsort(stage, kind="stable") for stage in texts))].ravel()
+    return order
+
+
+def _settings(stage: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All that a stage can be set to, in the order of the file."""
+    found: list[dict[str, Any]] = []
+    for algorithm in stage["algorithms"]:
+        if algorithm is None:
+            found.append({"algorithm": None})
+            continue
+        params = stage["hyperparameters"][algorithm]
+        for values in itertools.product(*params.values()):
+            params_set = dict(zip(params, values, strict=True))
+            found.append({"algorithm": algorithm, "hyperparameters": params_set})
+    return found
+
+
+def _order(wheel: Path, n: int) -> NDArray[np.int64]:
+    with opened(wheel, SETTINGS) as (stream, _):
+        content = stream.read()
+    try:
+        order = recorded_order(json.loads(content))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise MetaDataError(f"{SETTINGS} in {wheel.name} is not of the expected form: {error!r}") from error
+    if len(order) != n:
+        raise MetaDataError(f"{SETTINGS} in {wheel.name} has {len(order)} pipelines, expected {n}")
+    return order
 
 
 def _read(recorded: NDArray[np.float64], parameter: Parameter, choices: tuple[Value, ...] | None) -> list[Value]:
