@@ -45,6 +45,13 @@ def test_little_is_enough_for_a_page(tmp_path, method):
     assert "`tst_d2v` could not be run: no tables" in page.read_text()
 
 
+def test_a_notice_stands_below_every_title(results, tmp_path):
+    results.save(tmp_path / "data" / "replay_pmf.json")
+    (tmp_path / "data" / "notice.md").write_text("Beware.\n")
+    for page in write_pages(tmp_path):
+        assert page.read_text().split("\n\n")[1] == "Beware."
+
+
 def test_without_results(tmp_path):
     with pytest.raises(InvalidInput, match="must be a directory"):
         write_pages(tmp_path)

@@ -34,7 +34,8 @@ def write_pages(folder: Path) -> list[Path]:
     Parameters
     ----------
     folder
-        Pages and plots go here; ``data`` inside it holds the JSON files.
+        Pages and plots go here; ``data`` inside it holds the JSON files. What ``data/notice.md`` says, if there is
+        one, stands below the title of every page.
     """
     if not (folder / "data").is_dir():
         raise InvalidInput(f"{folder / 'data'} must be a directory with the JSON files of replays; there is none")
@@ -48,11 +49,17 @@ def write_pages(folder: Path) -> list[Path]:
         lines = page(folder)
         if lines is not None:
             path = folder / name
-            write_whole(path, "\n".join(lines) + "\n")
+            title, *rest = lines
+            write_whole(path, "\n".join([title, *_notice(folder), *rest]) + "\n")
             written.append(path)
     if not written:
         raise InvalidInput(f"{folder / 'data'} must hold results such as replay_pmf.json; there are none")
     return written
+
+
+def _notice(folder: Path) -> list[str]:
+    path = folder / "data" / "notice.md"
+    return [path.read_text(encoding="utf-8")] if path.exists() else []
 
 
 def replay_page(folder: Path) -> Iterator[str] | None:
