@@ -160,7 +160,9 @@ def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
     assert resumed == json.loads(fresh.stdout)["methods"]["gp"]["regret_mean"]
 
 
-@pytest.mark.parametrize(("kept", "words"), [(True, "the same command goes on"), (False, "with --out")])
+@pytest.mark.parametrize(
+    ("kept", "words"), [(True, "the same command goes on"), (False, "goes on from here if it has --out FILE")]
+)
 def test_ctrl_c_is_answered_by_how_to_go_on(kept, words, capsys):
     with pytest.raises(KeyboardInterrupt), showing_progress(kept):
         raise KeyboardInterrupt

@@ -172,5 +172,5 @@ def showing_progress(kept: bool = True) -> Iterator[_Lines]:
             with Progress(*columns, console=console, transient=True) as bars, saying_with(bars.print):
                 yield _Bars(bars)
     except KeyboardInterrupt:
-        say("stopped; the same command goes on from here" if kept else "stopped; with --out it could be gone on with")
+        say(f"stopped; the same command goes on from here{'' if kept else ' if it has --out FILE'}")
         raise

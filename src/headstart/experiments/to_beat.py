@@ -68,12 +68,9 @@ class ToBeat:
 
     def summary(self, replays: Sequence[tuple[str, Results]]) -> Iterator[str]:
         """A table of all replays: regret beside the lowest of the others, and the place by mean rank."""
-        yield (
-            "| replay | "
-            + " | ".join([f"regret at {e}" for e in DECISIVE] + [f"place at {e}" for e in DECISIVE])
-            + " |"
-        )
-        yield "|---|" + "---|" * 2 * len(DECISIVE)
+        columns = [*(f"regret at {e}" for e in DECISIVE), *(f"place at {e}" for e in DECISIVE)]
+        yield "| replay | " + " | ".join(columns) + " |"
+        yield "|---|" + "---|" * len(columns)
         for name, results in replays:
             wanted = [e for e in DECISIVE if e <= results.evaluations]
             empty = [""] * (len(DECISIVE) - len(wanted))
