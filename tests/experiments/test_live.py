@@ -16,7 +16,6 @@ from headstart.experiments.live import LiveComparison, Plan, prepared, run_table
 from headstart.experiments.live_results import LiveResults, live_lines
 from headstart.experiments.live_search import Budget, ByOptimizer, Refit, Step, read_off
 from headstart.experiments.live_tables import TableRule, check_unknown, read_index, read_table
-from headstart.experiments.replay import Method
 from headstart.metadata import MetaDataset
 from headstart.optimizers.random import RandomSearch
 from headstart.space import Algorithm, Categorical, Encoded, PipelineSpace, Stage, catalog
@@ -301,7 +300,7 @@ class TestComparison:
         with pytest.raises(HeadstartError, match="nobody"):
             run(replace(COMPARISON, methods=("nobody",)))
         with pytest.raises(InvalidInput, match="cannot be made"):
-            run(replace(COMPARISON, packages=("tpot(people=3)",)))
+            run(replace(COMPARISON, methods=("tpot(people=3)",)))
 
     @pytest.mark.slow
     def test_in_a_sandbox_it_comes_to_the_same(self, data, meta, tmp_path):
@@ -323,13 +322,13 @@ class TestComparison:
         assert comparison.budgets == (60, EXPERIMENTS["deeppipe_live"].seconds)
         assert set(comparison.warm) <= set(comparison.methods)
         for method in comparison.methods:
-            Method.parse(method).make()
+            comparison.make(method)
         live_tpot.check_grid(catalog.load(comparison.space))
 
 
 class TestTpot:
     def test_without_it_the_others_are_compared_and_it_comes_in_later(self, run, monkeypatch):
-        comparison = replace(COMPARISON, methods=("random",), packages=("tpot",))
+        comparison = replace(COMPARISON, methods=("random", "tpot"))
 
         def missing():
             raise MissingDependency("TPOT is not installed")

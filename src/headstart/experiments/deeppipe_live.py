@@ -17,8 +17,7 @@ TWINS = {
 }
 _PMF = "pmf(unseen=True)"
 LIVE = LiveComparison(
-    ("deeppipe", _PMF, "forest", "oboe(time_constrained=True)", "tensor_oboe(time_constrained=True)", "random"),
-    packages=("tpot",),
+    ("deeppipe", _PMF, "forest", "oboe(time_constrained=True)", "tensor_oboe(time_constrained=True)", "tpot", "random"),
     warm=("deeppipe", _PMF, "forest", "random"),
     rule=TableRule(10, (500, 20_000), TWINS),
     about_rule="They are the first ten, by id, of the PMF tables at hand with 500 to 20,000 rows that are no task of "
@@ -34,5 +33,5 @@ PAPER = {
     "PMF": ((3.04, 126), (2.93, 523)),
     "DeepPipe": ((2.74, 94), (2.89, 356)),
 }
-lines = live_lines("deeppipe", PAPER, ("10 minutes", "an hour"), (*LIVE.methods, *LIVE.packages))
+lines = live_lines("deeppipe", PAPER, ("10 minutes", "an hour"), LIVE.methods)
 """Of the page's section about it, from the folder of the page and the file of the results."""

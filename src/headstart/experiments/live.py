@@ -51,9 +51,8 @@ class LiveComparison:
     Parameters
     ----------
     methods
-        See `headstart.experiments.replay.Method.parse`.
-    packages
-        Searches of other packages: ``tpot``, with settings of `Tpot` if wanted.
+        See `headstart.experiments.replay.Method.parse`; or ``tpot``, the search of that package, with settings of
+        `Tpot` if wanted. They are run in this order.
     warm
         Those of the methods that begin with the same five pipelines: greedy on the training tasks.
     space
@@ -83,7 +82,6 @@ class LiveComparison:
     """
 
     methods: Sequence[str]
-    packages: Sequence[str] = ()
     warm: Sequence[str] = ()
     space: str | PipelineSpace = "tensor_oboe"
     rule: TableRule = field(default_factory=TableRule)
@@ -108,14 +106,14 @@ class LiveComparison:
         learning = request.partition.learning(meta)
         tables = self.rule.choose(request.data / TABLES, meta, request.tables)
         check_unknown(tables, learning)
-        for text in (*self.methods, *self.packages):
+        for text in self.methods:
             self.make(text)
         budgets = self.budgets
         if request.seconds is not None:
             budgets = (*(b for b in budgets if b < request.seconds), request.seconds)
         plan = Plan(self, budgets, self._space(meta), tuple(self._initial(meta, request)))
         results = self._empty(meta, plan, tables, request)
-        for text in (*self.methods, *self.packages):
+        for text in self.methods:
             results = self._one_method(text, plan, learning, tables, results, request)
         return results
 
