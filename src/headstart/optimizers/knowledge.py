@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, ModelFileError
 from headstart.registry import create, names, parsed
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: boo
     wanted = trainable(name, **settings)
     try:
         surrogate = type(wanted).load(path).adjusted(wanted)
+    except ModelFileError as error:
+        raise InvalidInput(f"knowledge must be a file that 'headstart metatrain' wrote: {error}") from error
     except InvalidInput as error:
         raise type(error)(f"{optimizer} with knowledge {os.fspath(path)!r}: {error}") from error
     return Bayes(surrogate, "log_ei_per_second" if per_second else "log_ei", n_initial=0)
