@@ -13,11 +13,12 @@ import pytest
 
 from headstart import HeadstartClassifier
 from headstart.cli.metatrain import _learned_nothing
-from headstart.errors import InvalidInput, SpaceError
+from headstart.errors import HeadstartWarning, InvalidInput, SpaceError
 from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
 from headstart.neural.monitor import Check
 from headstart.optimizers.knowledge import informed, trainable
+from headstart.registry import parsed
 from headstart.space import Encoded, catalog
 from headstart.store import Store
 from headstart.surrogates.deeppipe import DeepPipe
@@ -206,7 +207,6 @@ def test_an_optimizer_that_is_an_object_brings_its_own(knowledge):
     with pytest.raises(InvalidInput, match=r"Bayes\(DeepPipe\.load"):
         informed(object(), knowledge)
     assert trainable("deeppipe_paper").learning_rate == 1e-4
-    assert informed("deeppipe", knowledge).n_initial == 0
 
 
 def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
@@ -214,6 +214,15 @@ def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
     tuned = informed("deeppipe(fine_tune=kernel, failures=ignored, steps=7)", knowledge).surrogate
     assert (tuned.fine_tune, tuned.failures, tuned.steps) == ("kernel", "ignored", held.steps)
     assert tuned.learned.keys() == held.learned.keys()
+    tuned.save("tuned.npz")
+    back = informed("deeppipe(fine_tune=none, failures=worst)", "tuned.npz").surrogate
+    assert (back.fine_tune, back.failures) == ("none", "worst")
+    with pytest.raises(InvalidInput, match="outputs=20 is decided by training"):
+        informed("deeppipe(outputs=20)", knowledge)  # though it is the default
+    with pytest.raises(TypeError, match="nosuch"):
+        held.adjusted(nosuch=1)
+    with pytest.raises(InvalidInput, match="fine_tune has no 'some'"):
+        held.adjusted(fine_tune="some")
     with pytest.raises(InvalidInput, match="encoder_layers=0 is decided by training"):
         informed("deeppipe_paper", knowledge)
     with pytest.raises(InvalidInput, match="has no setting 'nosuch'"):
@@ -230,3 +239,20 @@ def test_a_training_that_never_got_better_is_told():
     worse = [check("bad", 0, 2.0), check("bad", 10, 2.0), check("bad", 20, 900.0)]
     single = [check("short", 0, 1.0)]
     assert list(_learned_nothing([*better, *worse, *single])) == ["bad"]
+
+
+def test_a_fit_goes_without_meta_features_and_says_so(meta, headstart):
+    asked = "pmf(latent=2, steps=5, metafeatures=given, unseen=True, map_steps=5)"
+    whole = made_meta()
+    described = whole.changed(metafeatures={"given": np.random.default_rng(0).random((len(whole), 3))})
+    name, settings = parsed(asked)
+    trainable(name, **settings).meta_fit(described).save("known.npz")
+    with pytest.warns(HeadstartWarning, match="'given' of a table, which a fit does not compute"):
+        informed("pmf", "known.npz")
+
+
+def test_splits_without_one_to_learn_from_are_refused(headstart, tmp_path):
+    save_meta(made_meta().changed(splits={"test": [0, 1]}), tmp_path / "tests.meta")
+    done = headstart("metatrain", "tests.meta", "-s", SMALL.format(5), "-o", "known.npz")
+    assert done.code == 2
+    assert "none to learn from; name the tasks with --split-file" in done.err

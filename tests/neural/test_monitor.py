@@ -43,7 +43,10 @@ def test_a_training_that_was_killed_goes_on_to_the_same_result(tmp_path, at):
     seen = []
     with monitored(Monitor(seen.append, state, "k", resume=True, seconds=0.0)):
         resumed = learn()
-    assert [check.step for check in seen] == list(range(at, 61, 10))  # what was kept was that of the check before
+    again = [check for check in seen if check.again]
+    assert [check.step for check in again] == list(range(0, at, 10))
+    assert [check.step for check in seen] == list(range(0, 61, 10))  # what was kept was that of the check before
+    assert seen[-1].best == whole.validation_loss
     for name, value in whole.parameters.items():
         np.testing.assert_array_equal(resumed.parameters[name], value)
     np.testing.assert_array_equal(resumed.checks, whole.checks)
@@ -58,7 +61,8 @@ def test_a_finished_one_is_not_trained_again(tmp_path):
     seen = []
     with monitored(Monitor(seen.append, tmp_path / "training", "k", resume=True)):
         again = [learn(seed) for seed in (1, 2)]
-    assert seen == []
+    assert seen
+    assert all(check.again for check in seen)
     for one, other in zip(first, again, strict=True):
         np.testing.assert_array_equal(one.parameters["a.weight"], other.parameters["a.weight"])
         np.testing.assert_array_equal(one.checks, other.checks)
@@ -108,3 +112,15 @@ def test_outside_of_a_monitor_nothing_is_kept(tmp_path):
         pass
     learn()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_begins_anew_leaves_nothing_of_another(tmp_path):
+    state = tmp_path / "training"
+    with monitored(Monitor(None, state, "one")):
+        learn(1), learn(2)
+    (tmp_path / "training.npz").touch()
+    with pytest.raises(Killed), monitored(Monitor(killed_at(20), state, "other", seconds=0.0)):
+        learn(1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["training.0", "training.npz"]
+    with monitored(Monitor(None, state, "other", resume=True)):
+        learn(1), learn(2)

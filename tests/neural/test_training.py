@@ -133,3 +133,33 @@ def test_steps_are_those_of_torch():
         reference.step()
     for name in start:
         np.testing.assert_allclose(own[name].detach().numpy(), theirs[name].detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("at", [25, 5])
+def test_a_covariance_that_breaks_late_ends_it_with_the_best_so_far(at, caplog):
+    calls = iter(range(1000))
+
+    def breaking(tensors, rng):
+        if next(calls) >= at:
+            raise NumericalError("the covariance is not positive definite")
+        return bowl(tensors, rng)
+
+    arguments = {"x": np.zeros(2)}, breaking, from_three, Schedule(100, 0.05, check_every=10), np.random.default_rng(0)
+    if at < 10:
+        with pytest.raises(NumericalError, match="at step 5 the covariance"):
+            train(*arguments)
+        return
+    trained = train(*arguments)
+    assert trained.step == 20
+    assert "ends with the best so far" in caplog.text
+
+
+def test_a_validation_that_breaks_is_no_best():
+    def sometimes(tensors):
+        if float(tensors["x"][0].detach()) > 1.0:
+            raise NumericalError("broken")
+        return from_three(tensors)
+
+    trained = train({"x": np.zeros(2)}, bowl, sometimes, Schedule(60, 0.1, check_every=10), np.random.default_rng(0))
+    assert trained.parameters["x"][0] <= 1.0
+    assert np.isnan(trained.checks[-1, 1])

@@ -96,3 +96,13 @@ def test_far_from_zero_no_digits_are_lost(problem):
     moved, moved_std = Mixture.of(moved_white, far).moments(moved_spread, means[6:], variance)
     np.testing.assert_allclose(moved - 1e6, mean, atol=1e-7)
     np.testing.assert_allclose(moved_std, std, rtol=1e-6)
+
+
+def test_a_few_targets_out_of_all_proportion_count_as_the_worst_of_the_others():
+    known = Levels(1.0, 0.5, np.array([0.5, 1.0]), np.ones(1))
+    targets = np.array([0.2, 1.1, 3.0, 1e6])
+    assert known.highest(targets) == 3.0
+    assert known.highest(targets[:3]) == 3.0
+    assert known.highest(1e6 * targets) == np.inf  # another unit
+    assert known.highest(targets[2:]) == np.inf  # one of two does not tell which is usual
+    assert known.highest(np.zeros(0)) == np.inf

@@ -13,7 +13,7 @@ from headstart.neural.deep_kernel import LENGTHS
 from headstart.surrogates.deeppipe import DeepPipe
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import failed, live_task, pool_task, random_trials, small_meta
-from headstart.trials import Proposal
+from headstart.trials import Outcome, Proposal, Status
 
 pytest.importorskip("torch")
 QUICK = {"factor": 2, "outputs": 4, "steps": 30, "n_tasks": 3, "n_pipelines": 30}
@@ -152,3 +152,16 @@ def test_files_with_something_else_in_them_are_refused(learned, tmp_path, change
 def test_settings_that_cannot_be_meant(settings, message):
     with pytest.raises(InvalidInput, match=message):
         DeepPipe(**settings)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_one_loss_out_of_all_proportion_does_not_hide_what_the_others_say(learned, memory):
+    task = pool_task()
+    trials = random_trials(task, 20, failing=0.2)
+    worst = max(t.outcome.loss for t in trials if t.outcome.ok)
+    huge = [replace(t, outcome=Outcome(Status.OK, 1e6)) if t.outcome.loss == worst else t for t in trials]
+    histories = (SurrogateContract.history(task, one) for one in (trials, huge))
+    model, pool = adjusted(learned, memory=memory), task.candidates.pool
+    plain, spoiled = (model.start(task).fit(history).predict(pool) for history in histories)
+    assert np.corrcoef(plain.mean, spoiled.mean)[0, 1] > 0.98
+    assert 0.5 < np.median(spoiled.std / plain.std) < 2.0

@@ -30,7 +30,7 @@ def test_the_scripts(tmp_path, monkeypatch):
     names = {}
     exec(shorter, names)
     assert names["optimizer"].surrogate.meta_key == meta.learning([0, 1], [2]).key
-    assert names["known"].adjusted(DeepPipe(fine_tune="kernel")).fine_tune == "kernel"
+    assert names["known"].adjusted(fine_tune="kernel").fine_tune == "kernel"
     quick = script.replace("HeadstartClassifier(60,", "HeadstartClassifier(evaluations=2, sandbox=False, splitter=2,")
     assert quick != script
     names = {}

@@ -192,7 +192,7 @@ class TestTraining:
         seen = []
         with monitored(Monitor(seen.append, resume=True, **kept)):
             rest = train(*given)
-        assert [check.step for check in seen] == [20, 30, 40]
+        assert [(check.step, check.again) for check in seen] == [(k, k < 20) for k in range(0, 50, 10)]
         np.testing.assert_array_equal(whole.prior.recorded.points, rest.prior.recorded.points)
         np.testing.assert_array_equal(whole.checks[:, [0, 2]], rest.checks[:, [0, 2]])
 
@@ -329,3 +329,16 @@ def low_rank(missing, n_tasks=40, n_pipelines=50):
     losses = 0.5 + 0.1 * truth
     losses[1:][rng.random(losses[1:].shape) < missing] = np.nan
     return MetaDataset(small.pipelines, losses, [f"task {t}" for t in range(n_tasks)])
+
+
+def test_meta_features_of_tasks_without_losses_do_not_count():
+    meta = small_meta()
+    losses = meta.losses.copy()
+    losses[0] = np.nan
+    vectors = np.full((len(meta), 2), np.nan)
+    vectors[:3] = np.arange(6).reshape(3, 2)
+    described = meta.changed(losses=losses, metafeatures={"known": vectors})
+    assert PMF(**QUICK)._metafeatures_of(described) is None
+    vectors[3] = 1.0
+    assert PMF(**QUICK)._metafeatures_of(described.changed(metafeatures={"known": vectors})) == "known"
+    PMF(**QUICK).meta_fit(described)

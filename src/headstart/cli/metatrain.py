@@ -30,10 +30,7 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
 
     _check(out)
     method = Method.parse(surrogate)
-    try:
-        model = trainable(method.name, **method.settings)
-    except TypeError as error:  # a setting that it does not have
-        raise InvalidInput(f"surrogate {surrogate!r} cannot be made: {error}") from error
+    model = trainable(method.name, **method.settings)
     learned_from = _tasks(load(meta_name, data), split_file)
     key = hashlib.sha256(json.dumps([model.describe(), learned_from.key], sort_keys=True).encode()).hexdigest()
     checks: list[Check] = []
@@ -44,7 +41,8 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
 
             def told(check: Check) -> None:
                 checks.append(check)
-                show(check)
+                if not check.again:
+                    show(check)
 
             with monitored(Monitor(told, state, key, resume)) as monitor:
                 model.meta_fit(learned_from)
@@ -84,8 +82,13 @@ def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
         from headstart.experiments.partition import Partition
 
         return Partition.read(split_file, meta).learning(meta)
-    if "train" not in meta.splits:
+    if not meta.splits:
         return meta
+    if "train" not in meta.splits:
+        raise InvalidInput(
+            f"meta-dataset {meta.name!r} has splits {', '.join(sorted(meta.splits))} and none to learn from; name the "
+            "tasks with --split-file"
+        )
     return meta.learning(
         meta.splits["train"].tolist(), meta.splits.get("validation", meta.splits["train"][:0]).tolist()
     )

@@ -107,8 +107,8 @@ class Tpot:
                     verbose=0,
                 ).fit(*rows)
         except Exception:
-            if not steps:  # where nothing but failures was found TPOT has no pipeline to fit
-                raise
+            if not steps or any(step.loss is not None for step in steps):
+                raise  # where nothing but failures was found TPOT has no pipeline to fit, and only then is it no error
         finally:
             del _RUNS[token]
         return steps

@@ -103,11 +103,12 @@ class TaskBatches:
 
     def of(self, tasks: Rows, rng: np.random.Generator, n_pipelines: int) -> Batch:
         """These tasks, and for each of them random pipelines observed on it."""
+        rows = [self._meta.loss_row(int(task)) for task in tasks]
+        n_pipelines = min(n_pipelines, max((int(np.isfinite(row).sum()) for row in rows), default=0))
         columns = np.zeros((len(tasks), n_pipelines), dtype=np.int64)
         targets = np.zeros((len(tasks), n_pipelines))
         mask = np.zeros((len(tasks), n_pipelines), dtype=bool)
-        for b, task in enumerate(tasks):
-            row = self._meta.loss_row(int(task))
+        for b, (task, row) in enumerate(zip(tasks, rows, strict=True)):
             seen = np.flatnonzero(np.isfinite(row))
             k = min(n_pipelines, len(seen))
             columns[b, :k] = seen[rng.choice(len(seen), k, replace=False, shuffle=False)]

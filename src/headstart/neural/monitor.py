@@ -8,8 +8,10 @@ arithmetic as one that was never stopped.
 
 from __future__ import annotations
 
+import glob
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,7 +30,10 @@ Arrays = dict[str, Array]
 
 @dataclass(frozen=True)
 class Check:
-    """A look at the validation loss: of which training, after which of how many steps, its value, seconds so far."""
+    """A look at the validation loss: of which training, after which of how many steps, its value, seconds so far.
+
+    `again` is told of a look that was taken before the training was stopped, when it goes on.
+    """
 
     name: str
     step: int
@@ -36,6 +41,7 @@ class Check:
     loss: float
     best: float
     seconds: float
+    again: bool = False
 
 
 @dataclass
@@ -134,6 +140,13 @@ class Watch:
         if self.progress is not None:
             self.progress(check)
 
+    def tell_again(self, name: str, steps: int, checks: Sequence[tuple[int, float, float]]) -> None:
+        """Tell what was looked at before the training was stopped: step, loss and seconds of each look."""
+        best = math.nan
+        for step, loss, seconds in checks:
+            best = loss if math.isfinite(loss) and not best <= loss else best
+            self.tell(Check(name, step, steps, loss, best, seconds, again=True))
+
     @property
     def due(self) -> bool:
         """Whether it is time to write what must be kept."""
@@ -178,8 +191,9 @@ class Monitor:
     def remove(self) -> None:
         """Delete the files; what they held is no longer needed."""
         if self.state is not None:
-            for k in range(self.trainings):
-                self.state.with_name(f"{self.state.name}.{k}").unlink(missing_ok=True)
+            for file in self.state.parent.glob(f"{glob.escape(self.state.name)}.*"):
+                if file.suffix[1:].isdigit():
+                    file.unlink(missing_ok=True)
 
 
 _monitor: ContextVar[Monitor | None] = ContextVar("monitor", default=None)
@@ -187,7 +201,9 @@ _monitor: ContextVar[Monitor | None] = ContextVar("monitor", default=None)
 
 @contextmanager
 def monitored(monitor: Monitor) -> Iterator[Monitor]:
-    """Trainings inside this block report to the monitor."""
+    """Trainings inside this block report to the monitor; unless it is to resume, what earlier ones left is deleted."""
+    if not monitor.resume:
+        monitor.remove()
     token = _monitor.set(monitor)
     try:
         yield monitor

@@ -135,6 +135,7 @@ def train(
             spent = checks[-1][2]
             adam.restore(before.first, before.second, before.adam_steps)
             rng.bit_generator.state = before.rng
+            watch.tell_again(name, schedule.steps, checks)
         began = time.perf_counter() - spent
 
         def state(step: int, finished: bool) -> TrainingState:
@@ -144,8 +145,11 @@ def train(
         for step in range(first, first if finished else schedule.steps + 1):
             looked = before is not None and step == first  # and was kept after that look
             if not looked and (step % schedule.check_every == 0 or step == schedule.steps):
-                with torch.no_grad():
-                    value = float(validate(tensors))
+                try:
+                    with torch.no_grad():
+                        value = float(validate(tensors))
+                except NumericalError:
+                    value = math.nan
                 seconds = time.perf_counter() - began
                 checks.append((step, value, seconds))
                 logger.info("%s: step %d of %d, validation %.5g, %.0f s", *(name, step, schedule.steps, value, seconds))
@@ -160,13 +164,17 @@ def train(
                 break
             for tensor in tensors.values():
                 tensor.grad = None
-            batch_loss = loss(tensors, rng)
-            if not bool(torch.isfinite(batch_loss)) and best is not None and best[1] > 0:
-                logger.warning("%s: the loss of step %d is not finite; training ends with the best so far", name, step)
+            try:
+                batch_loss = loss(tensors, rng)
+                trouble = "" if bool(torch.isfinite(batch_loss)) else f"got {batch_loss.item()}"
+            except NumericalError as error:
+                trouble = str(error)
+            if trouble and best is not None and best[1] > 0:
+                logger.warning("%s: step %d has no finite loss; training ends with the best so far", name, step)
                 break
-            if not bool(torch.isfinite(batch_loss)):
+            if trouble:
                 raise NumericalError(
-                    f"training of {name} must have finite losses, got {batch_loss.item()} at step {step}; "
+                    f"training of {name} must have finite losses; at step {step} {trouble}; "
                     "a lower learning_rate may help"
                 )
             batch_loss.backward()

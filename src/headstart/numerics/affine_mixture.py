@@ -54,12 +54,24 @@ class Levels:
 
     def unless_foreign(self, targets: Array) -> Levels:
         """These, unless targets are far outside of them, as those in another unit are: then the targets decide."""
-        usual = self.offset_std + float(self.scales.max())
-        if not len(targets) or float(np.abs(targets - self.offset_mean).max()) <= _FOREIGN * usual:
+        if not len(targets) or float(np.abs(targets - self.offset_mean).max()) <= self._reach:
             return self
         observed = Standardisation.of(targets)
         scales = observed.scale * self.scales / np.median(self.scales)
         return Levels(observed.shift, 2.0 * observed.scale, scales, self.levels)
+
+    def highest(self, targets: Array) -> float:
+        """What a target may count as at most, so that a few that are out of all proportion do not decide the scale.
+
+        That is the highest of the usual ones; where most are far above them, all are in another unit, and may be.
+        """
+        usual = targets[targets - self.offset_mean <= self._reach]
+        return float(usual.max()) if 2 * len(usual) > len(targets) else np.inf
+
+    @property
+    def _reach(self) -> float:
+        """How far from the usual offset a target may be in the same unit."""
+        return _FOREIGN * (self.offset_std + float(self.scales.max()))
 
     @classmethod
     def known(cls, offset: float, scale: float) -> Levels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from headstart.errors import InvalidInput, ModelFileError
+from headstart.errors import InvalidInput, ModelFileError, warn_user
 from headstart.registry import create, names, parsed
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headstart.surrogates.meta_trained import MetaTrained
 
 
-def trainable(name: str, **settings: Any) -> MetaTrained:
+def trainable(name: str, /, **settings: Any) -> MetaTrained:
     """A surrogate by its name whose training can be kept in a file; `InvalidInput` names those that there are."""
     from headstart.surrogates.meta_trained import MetaTrained
 
@@ -42,19 +42,27 @@ def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: boo
         Weigh improvement by the seconds that a pipeline is expected to take: by those on record, if there are any.
     """
     from headstart.optimizers.bayes import Bayes
+    from headstart.surrogates.base import describe_part
 
     if not isinstance(optimizer, str) or optimizer == "default":
         given = "the default one" if optimizer == "default" else f"a {type(optimizer).__name__}"
         raise InvalidInput(
             f"knowledge belongs to an optimizer that is named, such as optimizer='deeppipe', got {given}; an object "
-            "brings its own: Bayes(DeepPipe.load(file), n_initial=0)"
+            "brings its own: Bayes(DeepPipe.load(file))"
         )
     name, settings = parsed(optimizer)
     wanted = trainable(name, **settings)
+    usual = describe_part(type(wanted)())  # a recipe, such as deeppipe_paper, asks for what it has another of
+    asked = {name: value for name, value in describe_part(wanted).items() if name in settings or value != usual[name]}
     try:
-        surrogate = type(wanted).load(path).adjusted(wanted)
+        surrogate = type(wanted).load(path).adjusted(**asked)
     except ModelFileError as error:
         raise InvalidInput(f"knowledge must be a file that 'headstart metatrain' wrote: {error}") from error
     except InvalidInput as error:
         raise type(error)(f"{optimizer} with knowledge {os.fspath(path)!r}: {error}") from error
-    return Bayes(surrogate, "log_ei_per_second" if per_second else "log_ei", n_initial=0)
+    if surrogate.needs_metafeatures is not None:
+        warn_user(
+            f"{optimizer} was trained to look at meta-features {surrogate.needs_metafeatures!r} of a table, which a "
+            "fit does not compute: it goes without"
+        )
+    return Bayes(surrogate, "log_ei_per_second" if per_second else "log_ei")

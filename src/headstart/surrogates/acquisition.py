@@ -82,7 +82,7 @@ class LogEIPerSecond(LogEI):
         if not power >= 0:
             raise InvalidInput(f"power must not be negative, got {power!r}")
         self.power = power
-        self._known: tuple[tuple[int, ...], Any] = ((), None)
+        self._known: tuple[bytes, Any] = (b"", None)
 
     def __call__(self, surrogate: Surrogate, history: History, encoded: Encoded) -> Array:
         gain = super().__call__(surrogate, history, encoded)
@@ -99,12 +99,12 @@ class LogEIPerSecond(LogEI):
         """The forest of the logarithm of seconds; fitted once for each history, since hill climbing asks often."""
         from headstart.numerics.forest import Forest
 
-        numbers = tuple(trial.number for trial in history)
-        if self._known[0] != numbers:
-            seconds = np.array([trial.outcome.seconds for trial in history])
+        seconds = np.array([trial.outcome.seconds for trial in history])
+        key = seconds.tobytes() + history.encoded.ids.tobytes()
+        if self._known[0] != key:
             forest = Forest(n_trees=10, min_samples_leaf=2, seed=0)
             fitted = forest.fit(history.encoded.features(_INACTIVE), np.log(seconds + OVERHEAD_SECONDS))
-            self._known = (numbers, fitted)
+            self._known = (key, fitted)
         return self._known[1]
 
 

@@ -123,6 +123,8 @@ class DeepSearch(MetaTrained):
         encoded = history.encoded
         targets = reshaped(self.as_predicted(history.targets()), "clipped" if self.clipped else "as_is")
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
+        if self._usual is not None:
+            targets = np.minimum(targets, self._usual.highest(targets[ok]))
         # Where everything failed there is no worst loss that a failure could count as, but perhaps a usual one.
         ignored = self.failures == "ignored" or not (ok.any() or self.transfer)
         if not ok.any() and self.transfer:
@@ -159,11 +161,19 @@ class DeepSearch(MetaTrained):
         observed = Standardisation.of(targets)
         if not self.transfer:
             return Levels.known(observed.shift, observed.scale)
-        (offset, spread), scales = self._parameters[OFFSET], self._parameters[SCALES]
         if self.targets == "standardised":
+            scales = self._parameters[SCALES]
             return Levels.known(observed.shift, float(np.median(scales)) if observed.constant else observed.scale)
-        levels = np.ones(1) if self.mean == "zero" else _LEVELS
-        return Levels(float(offset), float(spread), scales, levels).unless_foreign(targets)
+        assert self._usual is not None
+        return self._usual.unless_foreign(targets)
+
+    @property
+    def _usual(self) -> Levels | None:
+        """What other tasks tell of offset and scale; ``None`` where that is not asked."""
+        if self.targets != "inferred" or not self.transfer:
+            return None
+        (offset, spread), scales = self._parameters[OFFSET], self._parameters[SCALES]
+        return Levels(float(offset), float(spread), scales, np.ones(1) if self.mean == "zero" else _LEVELS)
 
     def _locate(self, encoded: Encoded) -> Located:
         """Where pipelines are, as tuned; their means as the memory expects them to shift on this task."""

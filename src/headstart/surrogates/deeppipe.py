@@ -142,7 +142,7 @@ class DeepPipe(DeepSearch):
         batches: BatchKind = "crossed",
         n_tasks: int = 24,
         n_pipelines: int = 96,
-        fine_tune: FineTune = "none",
+        fine_tune: FineTune | None = "none",
         fine_tune_steps: int = 100,
         fine_tune_rate: float = 0.01,
         looseness: float | None = 0.5,
@@ -153,6 +153,7 @@ class DeepPipe(DeepSearch):
         transfer: bool = True,
         seed: int = 0,
     ) -> None:
+        fine_tune = "none" if fine_tune is None else fine_tune  # as the word none is read where settings are text
         sizes = {"factor": factor, "outputs": outputs, "n_tasks": n_tasks, "n_pipelines": n_pipelines}
         counts = {"fine_tune_steps": fine_tune_steps, "steps": steps, "patience": patience}
         for name, value in {**sizes, **counts}.items():

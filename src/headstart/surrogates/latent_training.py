@@ -288,6 +288,7 @@ def train(
     if before is not None:
         parameters.restore(before)
         first, checks, best, finished = before.step, before.checks, before.best, before.finished
+        watch.tell_again(name, schedule.steps, checks)
     draws = [
         np.random.default_rng(number).permutation(len(start.recorded))[: schedule.pipelines]
         for number in range(_VALIDATION_DRAWS)

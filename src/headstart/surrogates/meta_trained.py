@@ -142,19 +142,17 @@ class MetaTrained(Surrogate):
         self._parameters, self._space = parameters, space
         return self
 
-    def adjusted(self, wanted: Self) -> Self:
-        """This surrogate with the adjustable settings of another of its class that differ from the defaults.
+    def adjusted(self, **wanted: Any) -> Self:
+        """This surrogate with other values of settings that only count on a new task.
 
-        Raises `InvalidInput` where the other one differs from the defaults in a setting that was decided by training,
-        and this one in another way or not at all.
+        Raises `InvalidInput` for other values of what was decided by training; how it was trained is not compared.
         """
-        usual, found = describe_part(type(self)()), copy.copy(self)
-        for name, value in describe_part(wanted).items():
-            if value == usual.get(name) or name in self.of_training or name == "meta_key":
-                continue
+        checked, found = type(self)(**wanted), copy.copy(self)
+        for name in wanted:
+            value = getattr(checked, name)
             if name in self.adjustable:
                 setattr(found, name, value)
-            elif getattr(self, name, value) != value:
+            elif name not in self.of_training and getattr(self, name) != value:
                 raise InvalidInput(
                     f"{name}={value!r} is decided by training, and the file was trained with "
                     f"{getattr(self, name)!r}; give a file that was trained so, or ask for what the file has"

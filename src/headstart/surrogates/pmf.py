@@ -218,7 +218,7 @@ class PMF(RecordedGP):
         name = self._metafeatures_of(meta)
         if name is not None:
             vectors = np.asarray(meta.metafeatures[name])
-            described = np.flatnonzero(np.isfinite(vectors).any(axis=1) & np.isfinite(meta.losses).any(axis=1))
+            described = _described(meta, name)
             given = Standardised.of(meta.select(described), raw=not self.standardise)
             weights = linear_weights(prior, given.residuals + given.means, given.known, rng)
             parameters |= TaskRegression.learn(name, vectors[described], weights).arrays()
@@ -233,8 +233,7 @@ class PMF(RecordedGP):
             return meta_features_name(meta, self.metafeatures)
         if self.metafeatures is None or not self.linear:
             return None
-        enough = (n for n, v in meta.metafeatures.items() if np.isfinite(v).any(axis=1).sum() >= LEAST_TASKS)
-        return next(enough, None)
+        return next((n for n in meta.metafeatures if len(_described(meta, n)) >= LEAST_TASKS), None)
 
     _shift: Array | None = None
     """What the means of pipelines at points (n, Q) change by on the task at hand is ``points @ _shift``."""
@@ -343,6 +342,12 @@ def paper_search(xi: float = 0.01, **settings: Any) -> Bayes:
     from headstart.surrogates.acquisition import LogEI
 
     return Bayes(PMF.paper(**settings), LogEI(xi))
+
+
+def _described(meta: MetaDataset, name: str) -> NDArray[np.int64]:
+    """Tasks with losses whose meta-features are known."""
+    vectors = np.asarray(meta.metafeatures[name])
+    return np.flatnonzero(np.isfinite(vectors).any(axis=1) & np.isfinite(meta.losses).any(axis=1))
 
 
 _FILL = 3

@@ -169,6 +169,7 @@ class RecordedGP(MetaTrained):
         # On the other tasks a failure is a missing cell, which says nothing of the loss of others.
         ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
         targets = self.as_predicted(history.targets())
+        targets = np.minimum(targets, self._usual.highest(targets[ok]))
         self._failed = history.encoded.ids[~ok], float(targets[ok].max(initial=-np.inf))
         seen = history.encoded
         if self.failures == "ignored" or not ok.any():
@@ -192,8 +193,12 @@ class RecordedGP(MetaTrained):
             covariance[np.diag_indices(len(values))] += self._seen.total_noise
             self._lower = jittered_cholesky(covariance)
             self._whitened = solve_triangular(self._lower, values, lower=True, check_finite=False)
-        usual = Levels(prior.offset_mean, prior.offset_std, prior.scales, np.ones(1))
-        self._mixture = Mixture.of(self._whitened, usual.unless_foreign(targets))
+        self._mixture = Mixture.of(self._whitened, self._usual.unless_foreign(targets))
+
+    @property
+    def _usual(self) -> Levels:
+        """What other tasks tell of offset and scale."""
+        return Levels(self.prior.offset_mean, self.prior.offset_std, self.prior.scales, np.ones(1))
 
     def predict(self, encoded: Encoded) -> Prediction:
         places = self.places(encoded)
