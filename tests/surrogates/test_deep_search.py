@@ -155,11 +155,12 @@ def test_settings_that_cannot_be_meant(settings, message):
 
 
 @pytest.mark.parametrize("memory", [False, True])
-def test_one_loss_out_of_all_proportion_does_not_hide_what_the_others_say(learned, memory):
+@pytest.mark.parametrize("loss", [1e3, 1e6])
+def test_one_loss_out_of_all_proportion_does_not_hide_what_the_others_say(learned, memory, loss):
     task = pool_task()
     trials = random_trials(task, 20, failing=0.2)
     worst = max(t.outcome.loss for t in trials if t.outcome.ok)
-    huge = [replace(t, outcome=Outcome(Status.OK, 1e6)) if t.outcome.loss == worst else t for t in trials]
+    huge = [replace(t, outcome=Outcome(Status.OK, loss)) if t.outcome.loss == worst else t for t in trials]
     histories = (SurrogateContract.history(task, one) for one in (trials, huge))
     model, pool = adjusted(learned, memory=memory), task.candidates.pool
     plain, spoiled = (model.start(task).fit(history).predict(pool) for history in histories)

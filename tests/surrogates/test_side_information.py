@@ -1,5 +1,7 @@
 """What PMF learns from descriptions of tasks and pipelines, and from how long pipelines take."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -10,6 +12,7 @@ from headstart.evaluation.replay import Replay
 from headstart.history import History
 from headstart.metadata import MetaDataset
 from headstart.surrogates.acquisition import OVERHEAD_SECONDS, LogEI, LogEIPerSecond
+from headstart.surrogates.gp import GPSurrogate
 from headstart.surrogates.pmf import PMF
 from headstart.surrogates.recorded_gp import relative_log_seconds
 from headstart.surrogates.side_information import PipelineMap, TaskRegression, linear_weights
@@ -192,3 +195,17 @@ class TestSeconds:
         started, pool = model.start(task).fit(history), task.candidates.pool
         plain, timed = LogEI()(started, history, pool), LogEIPerSecond(power=1.0)(started, history, pool)
         np.testing.assert_allclose(plain - timed, relative_log_seconds(seconds[1:]), atol=1e-5)
+
+    def test_seconds_of_another_task_are_not_taken_for_those_of_this_one(self):
+        meta = small_meta(missing=0.0)
+        task, shared, scores = pool_task(meta, 0), LogEIPerSecond(), []
+        for order in (1, -1):
+            history = history_of(meta, 0, task, list(range(12)))
+            seconds = np.geomspace(0.1, 10.0, 12)[::order]
+            timed = zip(history, seconds, strict=True)
+            history.trials[:] = [replace(t, outcome=replace(t.outcome, seconds=s)) for t, s in timed]
+            model = GPSurrogate().start(task).fit(history)
+            scores.append([made(model, history, task.candidates.pool) for made in (shared, LogEIPerSecond())])
+        for one, fresh in scores:
+            np.testing.assert_array_equal(one, fresh)
+        assert not np.allclose(scores[0][0], scores[1][0])

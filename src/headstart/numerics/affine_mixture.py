@@ -36,6 +36,8 @@ from headstart.numerics.standardisation import Standardisation
 Array = NDArray[np.float64]
 _FOREIGN = 6.0
 """Targets this many times as far from the usual ones as those are from one another are in another unit."""
+_FAR = 3.0
+"""A target this many times as far above the usual ones is out of all proportion; recorded losses reach 2.4."""
 _NEGLIGIBLE = 1e-3
 """Weight of a part that is left out, relative to the heaviest."""
 
@@ -54,7 +56,7 @@ class Levels:
 
     def unless_foreign(self, targets: Array) -> Levels:
         """These, unless targets are far outside of them, as those in another unit are: then the targets decide."""
-        if not len(targets) or float(np.abs(targets - self.offset_mean).max()) <= self._reach:
+        if not len(targets) or float(np.abs(targets - self.offset_mean).max()) <= _FOREIGN * self._usual:
             return self
         observed = Standardisation.of(targets)
         scales = observed.scale * self.scales / np.median(self.scales)
@@ -65,13 +67,13 @@ class Levels:
 
         That is the highest of the usual ones; where most are far above them, all are in another unit, and may be.
         """
-        usual = targets[targets - self.offset_mean <= self._reach]
+        usual = targets[targets - self.offset_mean <= _FAR * self._usual]
         return float(usual.max()) if 2 * len(usual) > len(targets) else np.inf
 
     @property
-    def _reach(self) -> float:
-        """How far from the usual offset a target may be in the same unit."""
-        return _FOREIGN * (self.offset_std + float(self.scales.max()))
+    def _usual(self) -> float:
+        """How far from the usual offset targets may well be."""
+        return self.offset_std + float(self.scales.max())
 
     @classmethod
     def known(cls, offset: float, scale: float) -> Levels:
