@@ -35,8 +35,8 @@ _PARAMETERS = """
     optimizer
         Name of an optimizer, or an object; ``headstart methods`` lists them.
     knowledge
-        File of what the optimizer learned from other tables, written by ``headstart metatrain``. The search space must
-        be the one that it was learned on, or a part of it.
+        File of what an optimizer learned from other tables, written by ``headstart metatrain``; it need not be named
+        then. The search space must be the one that it was learned on, or a part of it.
     space
         Name of a search space, or a `PipelineSpace`; ``headstart show-space`` lists them.
     include, exclude

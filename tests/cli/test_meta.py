@@ -123,6 +123,13 @@ def test_from_a_store(capsys, tmp_path):
     code, out, err = run(capsys, "from-store", tmp_path / "store", tmp_path / "fit", "--out", tmp_path / "both.meta")
     assert code == 0, err
     assert out.startswith("MetaDataset of 1 tasks × 15 pipelines")
+    code, _, err = run(capsys, "from-store", tmp_path / "store", "--out", tmp_path / "both.meta")
+    assert code == 2
+    assert "is there already" in err
+    (tmp_path / "notes.csv").touch()
+    code, _, err = run(capsys, "from-store", tmp_path / "notes.csv", "--out", tmp_path / "x")
+    assert code == 2
+    assert "notes.csv is a file" in err
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").touch()
     code, _, err = run(capsys, "from-store", tmp_path / "store", "--out", tmp_path / "thesis")

@@ -114,13 +114,18 @@ def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
     other = headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "killed.npz", "--resume")
     assert other.code == 2
     assert "other settings" in other.err
-    assert headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "killed.npz").code == 0
+    anew = headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "killed.npz")
+    assert anew.code == 0
+    assert "of other settings or tasks is dropped" in anew.err
     assert not (tmp_path / "killed.npz.part.0").exists()
 
 
-def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monkeypatch):
+@pytest.mark.parametrize("told", [["--resume"], []])
+def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monkeypatch, told):
     arguments = ["metatrain", meta, "-s", SMALL.format(20)]
-    assert headstart(*arguments, "-o", "whole.npz").code == 0
+    whole = headstart(*arguments, "-o", "whole.npz", *told)
+    assert whole.code == 0
+    assert ("nothing unfinished is beside whole.npz" in whole.err) == bool(told)
 
     def interrupted(_, path):
         raise KeyboardInterrupt
@@ -130,7 +135,10 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
         stopped = headstart(*arguments, "-o", "again.npz")
     assert stopped.code == 130
     assert "go on with --resume" in stopped.err
-    assert headstart(*arguments, "-o", "again.npz", "--resume").code == 0
+    again = headstart(*arguments, "-o", "again.npz", *told)
+    assert again.code == 0
+    assert ("unfinished training goes on" in again.err) == (not told)
+    assert again.out.partition(";")[2].replace("again", "whole") == whole.out.partition(";")[2]
     one, other = (DeepPipe.load(name).learned for name in ("whole.npz", "again.npz"))
     for name in one.keys() - {"training"}:  # which has seconds in it
         np.testing.assert_array_equal(other[name], one[name])
@@ -156,12 +164,13 @@ def test_fit_begins_with_what_was_learned(headstart, knowledge):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--space", "tensor_oboe"], "knowledge belongs to an optimizer that is named"),
         (["--space", "tensor_oboe", "--optimizer", "gp"], "no surrogate whose training is kept"),
-        (["--space", "tensor_oboe", "--optimizer", "fsbo"], "must hold a FSBO"),
-        (["--optimizer", "deeppipe"], "search the space that it was trained on, 'tensor_oboe'"),
+        (["--space", "tensor_oboe", "--optimizer", "fsbo"], "it holds a DeepPipe; knowledge is a file"),
+        (["--optimizer", "deeppipe"], "search the space that it was trained on, 'tensor_oboe' (--space tensor_oboe)"),
+        (["--space", "tensor_oboe", "-t", "a"], "leave the space and knowledge of classifiers out"),
         (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "none.npz"], "no file of trained"),
-        (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "train.csv"], "metatrain' wrote"),
+        (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "train.csv"], "metatrain' wrote with"),
+        (["--space", "tensor_oboe", "--knowledge", "train.csv"], "knowledge is a file that"),
     ],
 )
 def test_knowledge_that_does_not_fit_is_refused_with_what_to_do(headstart, knowledge, arguments, message):
@@ -206,6 +215,8 @@ def test_with_a_budget_of_time_improvement_is_weighed_by_seconds(knowledge, tmp_
 def test_an_optimizer_that_is_an_object_brings_its_own(knowledge):
     with pytest.raises(InvalidInput, match=r"Bayes\(DeepPipe\.load"):
         informed(object(), knowledge)
+    found = informed("default", knowledge).surrogate
+    assert found.describe() == DeepPipe.load(knowledge).describe()
     assert trainable("deeppipe_paper").learning_rate == 1e-4
 
 

@@ -173,7 +173,7 @@ class TestReplay:
     def test_a_file_of_another_replay_is_refused(self, meta, partition, tmp_path):
         out = tmp_path / "r.json"
         replay(meta, ["random"], partition, evaluations=6, out=out)
-        with pytest.raises(InvalidInput, match="another evaluations"):
+        with pytest.raises(InvalidInput, match="other evaluations"):
             replay(meta, ["random"], partition, evaluations=7, out=out)
 
     def test_a_file_that_holds_no_results_is_refused(self, meta, partition, tmp_path):

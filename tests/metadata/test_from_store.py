@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headstart.errors import InvalidInput
+from headstart.errors import HeadstartWarning, InvalidInput
 from headstart.evaluation.synthetic import Synthetic
 from headstart.metadata.files import load_meta, save_meta
 from headstart.metadata.from_store import meta_from_store
@@ -137,10 +137,11 @@ def test_metrics_and_metafeatures(store):
     add(store, "a", task("t", metric="roc_auc", shared=[1, 2], own=[3]), [(a, Outcome.of(0.5))])
     add(store, "b", task("u", metric="accuracy", shared=[4, 5], own=[3, 4]), [(a, Outcome.of(0.25))])
     add(store, "c", task("v", metric="accuracy", shared=[float("nan"), 7], third=[1]), [(a, Outcome.of(0.125))])
-    meta = meta_from_store(store)
+    with pytest.warns(HeadstartWarning, match=r"accuracy \(2 tasks\), roc_auc \(1 task\); methods learn most of one"):
+        meta = meta_from_store(store)
     assert list(meta.metafeatures) == ["shared"]
     np.testing.assert_array_equal(meta.metafeatures["shared"], [[1, 2], [4, 5], [np.nan, 7]])
-    assert meta.about["loss"] == "of the metric accuracy (2 tasks), roc_auc (1 tasks)"
+    assert meta.about["loss"] == "of the metric accuracy (2 tasks), roc_auc (1 task)"
     assert meta_from_store(store, metric="accuracy").losses.tolist() == [[0.25], [0.125]]
     with pytest.raises(InvalidInput, match="no finished trials with the metric 'f1'"):
         meta_from_store(store, metric="f1")

@@ -100,8 +100,13 @@ def test_how_long_pipelines_take_is_known_from_the_memory():
     timed = MetaDataset(meta.pipelines, meta.losses, meta.tasks, seconds=seconds)
     model = DeepPipe(**{**QUICK, "steps": 1}).meta_fit(timed.select([1, 2, 3, 4]))
     task = pool_task()
-    assert model.start(task).log_seconds(task.candidates.pool).shape == (len(task.candidates.pool),)
-    assert adjusted(model, memory=False).start(task).log_seconds(task.candidates.pool) is None
+    known = model.start(task).log_seconds(task.candidates.pool)
+    assert known.shape == (len(task.candidates.pool),)
+    tuned = model.adjusted(fine_tune="kernel", memory=False).start(task)  # which does not ask it for losses
+    assert tuned._recalled is None
+    np.testing.assert_array_equal(tuned.log_seconds(task.candidates.pool), known)
+    without = DeepPipe(**{**QUICK, "steps": 1}, memory=False).meta_fit(timed.select([1, 2, 3, 4]))
+    assert without.start(task).log_seconds(task.candidates.pool) is None
 
 
 def test_a_loss_without_end_is_missing_also_where_losses_are_clipped():

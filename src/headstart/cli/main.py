@@ -309,7 +309,10 @@ def metatrain(
         Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a training of the same settings that was stopped.")
+        bool,
+        typer.Option(
+            "--resume", help="Refuse to drop a stopped training of other settings. One of the same goes on anyway."
+        ),
     ] = False,
 ) -> None:
     """Train a surrogate on recorded results, for 'fit --knowledge'.
@@ -320,7 +323,7 @@ def metatrain(
     \b
     Example:
       headstart metatrain tensor_oboe --surrogate deeppipe --out deeppipe.npz
-      headstart fit train.csv -t y --space tensor_oboe --optimizer deeppipe --knowledge deeppipe.npz
+      headstart fit train.csv -t y --space tensor_oboe --knowledge deeppipe.npz
     """
     from headstart.cli.metatrain import run
 

@@ -165,11 +165,13 @@ def from_store(
     """
     from contextlib import ExitStack
 
-    from headstart.metadata.files import check_target, save_meta
+    from headstart.metadata.files import check_target, is_meta, save_meta
     from headstart.metadata.from_store import meta_from_store
     from headstart.store import Store
 
     check_target(out)
+    if is_meta(out):
+        raise InvalidInput(f"{out} is there already; name another directory with --out, or remove it")
     with ExitStack() as stack:
         opened = [stack.enter_context(Store.open(_of_fit(store), create=False)) for store in dict.fromkeys(stores)]
         meta = meta_from_store(*opened, space=space, metric=metric, name=out.stem)
@@ -185,6 +187,8 @@ def _of_fit(place: str) -> str:
         return place
     if not Path(place).exists():
         raise InvalidInput(f"there is no store at {place}; check the place")
+    if Path(place).is_file():
+        raise InvalidInput(f"a store is a directory, and {place} is a file; give that of a store or of a fit")
     inside = Folder(Path(place)).store
     return str(inside) if inside.is_dir() else place
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
@@ -17,7 +18,7 @@ from headstart.cli.display import wants_picture
 from headstart.cli.messages import say
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
-from headstart.neural.monitor import Check, Monitor, monitored
+from headstart.neural.monitor import Check, Monitor, monitored, unfinished_key
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -35,6 +36,7 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
     key = hashlib.sha256(json.dumps([model.describe(), learned_from.key], sort_keys=True).encode()).hexdigest()
     checks: list[Check] = []
     state = out.with_name(f"{out.name}.part")
+    resume = _goes_on(state, key, resume)
     began = time.monotonic()
     try:
         with _progress(method.text) as show:
@@ -60,13 +62,24 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
     if not getattr(model, "locates_new", True):
         typer.echo(
             "It knows the recorded pipelines alone: 'headstart fit' can use it where every pipeline of the space is on "
-            "record, and needs one trained with unseen=True elsewhere."
+            f"record{', and needs one trained with unseen=True elsewhere' if hasattr(model, 'unseen') else ''}."
         )
     for name in _learned_nothing(checks):
         say(
             f"warning: {name} did not get better on tasks held out than it was at the start, so it knows nothing: "
             f"{len(learned_from)} tasks may be too few to learn from"
         )
+
+
+def _goes_on(state: Path, key: str, resume: bool) -> bool:
+    """Whether to go on with what an earlier run left: where it is of the same settings, without being told to, too."""
+    left = sorted(state.parent.glob(f"{glob.escape(state.name)}.*"))
+    if resume and not left:
+        say(f"nothing unfinished is beside {state.with_suffix('')}, so it begins at the start")
+    if not resume and left:
+        resume = all(unfinished_key(path) == key for path in left)
+        say("an unfinished training " + ("goes on" if resume else "of other settings or tasks is dropped"))
+    return resume
 
 
 def _check(out: Path) -> None:

@@ -123,7 +123,7 @@ OptimizerName = Annotated[
 Knowledge = Annotated[
     Path | None,
     typer.Option(
-        help="What the optimizer learned from other tables: a file that 'headstart metatrain' wrote.",
+        help="What an optimizer learned from other tables: a file that 'headstart metatrain' wrote.",
         rich_help_panel="Search",
         metavar="FILE",
         show_default=False,

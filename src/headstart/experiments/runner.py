@@ -255,8 +255,8 @@ def _checked(found: Results, wanted: Results, path: Path) -> Results:
     for part in RUNS:
         if getattr(found, part) != getattr(wanted, part):
             raise InvalidInput(
-                f"{path} holds results for another {part}: {getattr(found, part)!r:.60}, not "
-                f"{getattr(wanted, part)!r:.60}; give another file"
+                f"{path} holds results with other {part}: {getattr(found, part)!r:.60}, not "
+                f"{getattr(wanted, part)!r:.60}; give another file with --out"
             )
     return found
 

@@ -113,7 +113,12 @@ class Log:
     def learning(self, told: Callable[[Check], None]) -> Iterator[None]:
         """Trainings inside this block tell how they go, and go on where an earlier run with the same head stopped."""
         state = None if self._path is None else self._path.with_name(f"{self._path.name}.{self._key}")
-        with monitored(Monitor(told, state, self._key, resume=True)) as monitor:
+
+        def tell(check: Check) -> None:
+            if not check.again:
+                told(check)
+
+        with monitored(Monitor(tell, state, self._key, resume=True)) as monitor:
             yield
         monitor.remove()
 

@@ -102,8 +102,9 @@ def choose_space(settings: Settings, task: str) -> PipelineSpace:
         name, space = space, catalog.load(space)
         if (name == "regression") != (kind == "regression"):
             other, wanted = ("regressors", "a class") if name == "regression" else ("classifiers", "a number")
+            parts = "the space" if settings.knowledge is None else f"the space and knowledge of {other}"
             raise InvalidInput(
-                f"space {name!r} has {other}, and the target is taken for {wanted}; leave the space out, or say with "
+                f"space {name!r} has {other}, and the target is taken for {wanted}; leave {parts} out, or say with "
                 "task (--task) what the target is"
             )
     if not isinstance(space, PipelineSpace):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, warn_user
 from headstart.metadata.metadataset import NOT_TRIED, STATUSES, MetaDataset
 from headstart.space.encoded import Encoded
 from headstart.space.space import PipelineSpace
@@ -144,6 +144,9 @@ def _assembled(
         space, unique.values, unique.active, unique.choice, unique.order, ids=np.arange(len(unique), dtype=np.int64)
     )
     metrics = Counter(str(infos[key].get("metric")) for key in results)
+    told = ", ".join(f"{metric} ({n} task{'s' * (n > 1)})" for metric, n in sorted(metrics.items()))
+    if len(metrics) > 1:
+        warn_user(f"losses are of different metrics, {told}; methods learn most of one: name it with metric (--metric)")
     return MetaDataset(
         pipelines,
         losses,
@@ -155,7 +158,7 @@ def _assembled(
         about={
             "title": "Own evaluations",
             "source": f"store {places}",
-            "loss": "of the metric " + ", ".join(f"{metric} ({n} tasks)" for metric, n in sorted(metrics.items())),
+            "loss": f"of the metric {told}",
             "pipelines": f"points of the space {space.name}",
         },
     )

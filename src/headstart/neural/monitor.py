@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, ModelFileError
 from headstart.neural.checkpoints import load_arrays, save_arrays
 
 Array = NDArray[np.float64]
@@ -117,6 +117,14 @@ class TrainingState:
             None if best is None else (float(best[0]), int(best[1]), groups["best"]),
             about["finished"],
         )
+
+
+def unfinished_key(path: Path) -> str | None:
+    """Which settings and tasks the unfinished training in a file is of; ``None`` if the file cannot be read."""
+    try:
+        return str(load_arrays(path)[1].get("key"))
+    except ModelFileError:
+        return None
 
 
 @dataclass

@@ -28,14 +28,36 @@ def trainable(name: str, /, **settings: Any) -> MetaTrained:
     raise InvalidInput(f"{name!r} is no surrogate whose training is kept in a file; these are: {', '.join(known)}")
 
 
+def _held(path: str | os.PathLike[str]) -> str:
+    """Name of the surrogate whose training is in a file."""
+    from headstart.neural.checkpoints import load_arrays
+
+    try:
+        told = load_arrays(path)[1].get("surrogate")
+    except ModelFileError as error:
+        raise InvalidInput(f"{error}; {_TAKES}") from error
+    for name in names("surrogate"):
+        made = create("surrogate", name)
+        if (
+            isinstance(told, dict)
+            and type(made).__name__ == told.get("name")
+            and made.describe() == type(made)().describe()
+        ):
+            return name
+    raise InvalidInput(f"{os.fspath(path)!r} holds what no surrogate here has learned; {_TAKES}")
+
+
+_TAKES = "knowledge is a file that 'headstart metatrain' wrote"
+
+
 def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: bool = False) -> Bayes:
     """Bayesian optimisation with a trained surrogate, trusted from the first suggestion on.
 
     Parameters
     ----------
     optimizer
-        Name of the surrogate, such as ``"deeppipe"``, or with settings, ``"deeppipe(fine_tune=kernel)"``: those that
-        only count on a new task are taken over, others must be those that it was trained with.
+        ``"default"`` for the surrogate in the file, or its name. With settings, ``"deeppipe(fine_tune=kernel)"``, those
+        that only count on a new task are taken over; others must be those that it was trained with.
     path
         The file that its `save` wrote.
     per_second
@@ -44,12 +66,13 @@ def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: boo
     from headstart.optimizers.bayes import Bayes
     from headstart.surrogates.base import describe_part
 
-    if not isinstance(optimizer, str) or optimizer == "default":
-        given = "the default one" if optimizer == "default" else f"a {type(optimizer).__name__}"
+    if not isinstance(optimizer, str):
         raise InvalidInput(
-            f"knowledge belongs to an optimizer that is named, such as optimizer='deeppipe', got {given}; an object "
-            "brings its own: Bayes(DeepPipe.load(file))"
+            f"knowledge belongs to an optimizer that is named, such as optimizer='deeppipe', got a "
+            f"{type(optimizer).__name__}; an object brings its own: Bayes(DeepPipe.load(file))"
         )
+    if optimizer == "default":
+        optimizer = _held(path)
     name, settings = parsed(optimizer)
     wanted = trainable(name, **settings)
     usual = describe_part(type(wanted)())  # a recipe, such as deeppipe_paper, asks for what it has another of
@@ -57,7 +80,7 @@ def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: boo
     try:
         surrogate = type(wanted).load(path).adjusted(**asked)
     except ModelFileError as error:
-        raise InvalidInput(f"knowledge must be a file that 'headstart metatrain' wrote: {error}") from error
+        raise InvalidInput(f"{error}; {_TAKES} with --surrogate {name}") from error
     except InvalidInput as error:
         raise type(error)(f"{optimizer} with knowledge {os.fspath(path)!r}: {error}") from error
     if surrogate.needs_metafeatures is not None:

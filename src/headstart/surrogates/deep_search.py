@@ -83,9 +83,9 @@ class DeepSearch(MetaTrained):
         fresh._process = None
         fresh._chain = None
         memory = self._memory
-        fresh._recalled = None
-        if memory is not None and memory.knows(task):
-            fresh._recalled = memory.start(task)
+        fresh._recorded = memory.start(task) if memory is not None and memory.knows(task) else None
+        fresh._recalled = fresh._recorded if self._remembers else None
+        if fresh._recalled is not None:
             fresh._recalled.failures = self.failures
         return fresh
 
@@ -99,8 +99,8 @@ class DeepSearch(MetaTrained):
 
     @property
     def _memory(self) -> PMF | None:
-        """The memory, made once of what was learned."""
-        if not self._remembers:
+        """The memory, made once of what was learned; seconds are read off it also where it is not asked for losses."""
+        if self._space is None:
             return None
         kept: tuple[Parameters, PMF | None] | None = self.__dict__.get("_memory_of")
         if kept is None or kept[0] is not self._parameters:
@@ -110,6 +110,7 @@ class DeepSearch(MetaTrained):
             )
         return kept[1]
 
+    _recorded: PMF | None
     _recalled: PMF | None
 
     _net: PipelineNetwork
@@ -278,7 +279,7 @@ class DeepSearch(MetaTrained):
         return masks
 
     def log_seconds(self, encoded: Encoded) -> Array | None:
-        return None if self._recalled is None else self._recalled.log_seconds(encoded)
+        return None if self._recorded is None else self._recorded.log_seconds(encoded)
 
     def predict(self, encoded: Encoded) -> Prediction:
         with one_blas_thread():

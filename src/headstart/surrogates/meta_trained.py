@@ -76,8 +76,8 @@ class MetaTrained(Surrogate):
         """The space whose pipelines it knows."""
         if self._space is None:
             raise InvalidInput(
-                f"{type(self).__name__} learns from other tasks: call meta_fit or load before start, or give "
-                "'headstart fit' a --knowledge FILE that 'headstart metatrain' wrote"
+                f"{type(self).__name__} learns from other tasks: give 'headstart fit' a --knowledge FILE that "
+                "'headstart metatrain' wrote; in Python call meta_fit or load before start"
             )
         return self._space
 
@@ -102,7 +102,7 @@ class MetaTrained(Surrogate):
                 "whose space can be searched, such as tensor_oboe"
             )
         elif catalog.load(self.space.name) == self.space:
-            ways.append(f"search the space that it was trained on, {self.space.name!r}")
+            ways.append(f"search the space that it was trained on, {self.space.name!r} (--space {self.space.name})")
         if found.unknown and not (found.different or found.stages or found.order):
             ways.append(f"exclude {', '.join(algorithm for _, algorithm in found.unknown)}")
             if hasattr(self, "extended"):
