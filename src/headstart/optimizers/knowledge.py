@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from headstart.optimizers.bayes import Bayes
     from headstart.surrogates.meta_trained import MetaTrained
 
+_TAKES = "knowledge is a file that 'headstart metatrain' wrote"
+
 
 def trainable(name: str, /, **settings: Any) -> MetaTrained:
     """A surrogate by its name whose training can be kept in a file; `InvalidInput` names those that there are."""
@@ -36,18 +38,12 @@ def _held(path: str | os.PathLike[str]) -> str:
         told = load_arrays(path)[1].get("surrogate")
     except ModelFileError as error:
         raise InvalidInput(f"{error}; {_TAKES}") from error
+    held = told.get("name") if isinstance(told, dict) else None
     for name in names("surrogate"):
         made = create("surrogate", name)
-        if (
-            isinstance(told, dict)
-            and type(made).__name__ == told.get("name")
-            and made.describe() == type(made)().describe()
-        ):
+        if type(made).__name__ == held and made.describe() == type(made)().describe():  # which a recipe is not
             return name
     raise InvalidInput(f"{os.fspath(path)!r} holds what no surrogate here has learned; {_TAKES}")
-
-
-_TAKES = "knowledge is a file that 'headstart metatrain' wrote"
 
 
 def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: bool = False) -> Bayes:
