@@ -88,6 +88,21 @@ class TestOutcome:
         np.testing.assert_allclose(predictions.sum(axis=1), 1)
         assert log_loss(made.dataset.y, predictions) < 0.15
 
+    def test_the_loss_of_its_predictions_is_its_own(self):
+        for metric in ("roc_auc", "f1"):  # the mean over folds is not what all rows together have
+            made = objective(metric=metric)
+            outcome = made(TREE, NO_LIMIT, 0)
+            predictions = outcome.artefacts["predictions"]
+            assert made.loss_of(predictions) == pytest.approx(outcome.loss, rel=1e-12)
+            assert made.metric.loss(made.dataset.y, predictions) != pytest.approx(outcome.loss, rel=1e-6)
+
+    def test_rows_without_a_prediction_do_not_count_in_its_loss(self):
+        made = objective(metric="accuracy", folds=4)
+        outcome = made(LOGISTIC, NO_LIMIT, 0)
+        predictions = outcome.artefacts["predictions"].copy()
+        predictions[made.splits[0][1]] = np.nan
+        assert made.loss_of(predictions) == pytest.approx(np.mean(outcome.fold_losses[1:]), rel=1e-12)
+
     def test_rows_outside_of_a_hold_out_have_none(self):
         data = binary()
         made = LiveObjective(CLASSIFIERS, data, make_splits(data, holdout=0.25))

@@ -436,6 +436,12 @@ class TestReports:
         assert table["score"].between(0, 1).all()
         assert table["weight"].sum() == pytest.approx(1.0)
 
+    def test_the_score_of_a_model_of_one_pipeline_is_that_of_the_pipeline(
+        self, frame: pd.DataFrame, quick: dict[str, Any]
+    ) -> None:
+        model = HeadstartClassifier(**quick, ensemble=False).fit(frame, target="label")
+        assert model.model_.validation_score == pytest.approx(model.leaderboard_["score"][0], rel=1e-12)
+
     def test_test_scores(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick).fit(frame[:80], target="label")
         table = model.leaderboard(frame[80:]).set_index("estimator")

@@ -123,7 +123,7 @@ class LiveObjective:
             artefacts["models"] = models
         defined = [loss for loss in losses if not np.isnan(loss)]
         if not defined:  # a metric that needs all classes, and no validation part that has them
-            defined = [self._loss_of_all(predictions)]
+            defined = [self.loss_of(predictions)]
         return Outcome.of(
             float(np.mean(defined)),
             fold_losses=tuple(defined),
@@ -133,9 +133,21 @@ class LiveObjective:
             artefacts=artefacts,
         )
 
-    def _loss_of_all(self, predictions: Array) -> float:
-        """The loss of the predictions of all folds together."""
-        rows = np.flatnonzero(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1))
+    def loss_of(self, predictions: Array) -> float:
+        """The loss of predictions for all rows, counted as that of a pipeline: the mean over the validation parts.
+
+        Parameters
+        ----------
+        predictions
+            As the artefact of that name; rows with NaN are left out.
+        """
+        known = np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1)
+        parts = [valid[known[valid]] for _, valid in self.splits]
+        losses = [self._loss_on(rows, predictions) for rows in parts if len(rows)]
+        defined = [loss for loss in losses if not np.isnan(loss)]
+        return float(np.mean(defined)) if defined else self._loss_on(np.flatnonzero(known), predictions)
+
+    def _loss_on(self, rows: NDArray[np.int64], predictions: Array) -> float:
         weights = None if self.dataset.weights is None else self.dataset.weights[rows]
         return self.metric.loss(self._y[rows], predictions[rows], weights)
 

@@ -41,7 +41,8 @@ class Assembly:
     Attributes
     ----------
     score
-        Of the model on validation rows, by which its members were selected; None for the simple model.
+        Of the model on the validation rows that its members were selected on, the mean over folds as for a single
+        pipeline; None for the simple model.
     """
 
     def __init__(self, run: Run) -> None:
@@ -66,7 +67,7 @@ class Assembly:
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         judged = average if self.run.dataset.classes is None else decisions.judged(decisions.calibrated(average))
-        self.score = self.run.metric.to_score(self._loss(validated, judged))
+        self.score = self._score(validated, judged)
         if self.run.settings.refit == "full":
             members = self._refitted(members)
         elif self.run.settings.refit == "single":
@@ -97,6 +98,11 @@ class Assembly:
         assert self.run.dataset.y is not None
         weights = None if self.run.dataset.weights is None else self.run.dataset.weights[rows]
         return self.run.metric.loss(self.run.dataset.y[rows], predictions, weights)
+
+    def _score(self, rows: NDArray[np.int64], predictions: Array) -> float:
+        everything = np.full((self.run.dataset.n_rows, *predictions.shape[1:]), np.nan)
+        everything[rows] = predictions
+        return self.run.metric.to_score(self.run.objective.loss_of(everything))
 
     def _useful(self, candidates: Sequence[Trial], rows: NDArray[np.int64]) -> int:
         """How many of the candidates, which are sorted, gain a tenth of what the best one gains over a constant.

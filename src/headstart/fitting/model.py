@@ -73,7 +73,8 @@ class Model:
     notes
         Plain sentences about how it came about.
     validation_score
-        Of the whole model, on the rows by which its members were selected; None for the simple model.
+        Of the whole model, on the rows by which its members were selected, counted as on the leaderboard; None for
+        the simple model.
     refit
         What the members predict with; see `HeadstartClassifier`.
     origin
