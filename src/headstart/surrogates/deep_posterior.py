@@ -6,6 +6,8 @@ Points are those of `Located`, at length scale 1; the kernel is Matérn-5/2 time
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
@@ -53,6 +55,12 @@ class Observed:
         )
         self.mixture = Mixture.of(self.whitened, known)
 
+    @cached_property
+    def _inverse(self) -> Array:
+        """L⁻ᵀ; computed once, for a search on a whole space asks for many small sets of pipelines."""
+        eye = np.eye(len(self.seen))
+        return np.ascontiguousarray(solve_triangular(self._lower, eye, lower=True, check_finite=False).T)
+
     def spread(self, points: Array) -> tuple[Array, Array]:
         """S (3, P) and the variance (P,) of the process at points (P, Z)."""
         n, variance = len(self.seen), np.full(len(points), np.exp(self._log_scale))
@@ -60,10 +68,9 @@ class Observed:
         if not n or not len(points):
             return spread, variance
         cross = CrossKernel("matern52", self.seen.points, _UNIT, self._log_scale, min(_BLOCK_ROWS, len(points)))
-        inverse = solve_triangular(self._lower, np.eye(n), lower=True, check_finite=False).T.copy()
         for start in range(0, len(points), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
-            rows = cross(points[block]) @ inverse
+            rows = cross(points[block]) @ self._inverse
             spread[:, block] = (rows @ self.whitened).T
             variance[block] -= np.einsum("ij,ij->i", rows, rows)
         return spread, np.maximum(variance, 0.0)

@@ -131,6 +131,7 @@ class RecordedGP(MetaTrained):
 
     _pool: tuple[Encoded, Places] | None
     _posterior: PoolPosterior
+    _of_recorded: Array | None
 
     def places(self, encoded: Encoded) -> Places:
         """Of these pipelines among those recorded, -1 for others; remembered for a pool, which comes every time."""
@@ -194,6 +195,7 @@ class RecordedGP(MetaTrained):
             self._lower = jittered_cholesky(covariance)
             self._whitened = solve_triangular(self._lower, values, lower=True, check_finite=False)
         self._mixture = Mixture.of(self._whitened, self._usual.unless_foreign(targets))
+        self._of_recorded = None
 
     @property
     def _usual(self) -> Levels:
@@ -208,9 +210,10 @@ class RecordedGP(MetaTrained):
                 spread, variance = self._spread(at)
                 means, noise = at.means, at.total_noise
             else:
-                self._posterior.observe(self._seen_places.tolist())
-                spread = self._posterior.spread(self._whitened)[:, places]
-                variance = self._posterior.variance[places]
+                if self._of_recorded is None:  # once, for a search on a whole space asks many times
+                    self._posterior.observe(self._seen_places.tolist())
+                    self._of_recorded = self._posterior.spread(self._whitened)
+                spread, variance = self._of_recorded[:, places], self._posterior.variance[places]
                 means, noise = self.prior.recorded.means[places], self.prior.recorded.noise[places]
         mean, std = self._mixture.moments(spread, means, np.maximum(variance, 0.0) + noise)
         std = np.maximum(std, _LEAST_STD)
