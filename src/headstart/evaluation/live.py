@@ -141,7 +141,7 @@ class LiveObjective:
         predictions
             As the artefact of that name; rows with NaN are left out.
         """
-        known = np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1)
+        known = np.asarray(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1), dtype=bool)
         parts = [valid[known[valid]] for _, valid in self.splits]
         losses = [self._loss_on(rows, predictions) for rows in parts if len(rows)]
         defined = [loss for loss in losses if not np.isnan(loss)]
