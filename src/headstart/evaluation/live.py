@@ -121,9 +121,7 @@ class LiveObjective:
         artefacts: dict[str, Any] = {"predictions": predictions}
         if self.keep_models:
             artefacts["models"] = models
-        defined = [loss for loss in losses if not np.isnan(loss)]
-        if not defined:  # a metric that needs all classes, and no validation part that has them
-            defined = [self.loss_of(predictions)]
+        defined = self._defined(losses, predictions)
         return Outcome.of(
             float(np.mean(defined)),
             fold_losses=tuple(defined),
@@ -141,11 +139,15 @@ class LiveObjective:
         predictions
             As the artefact of that name; rows with NaN are left out.
         """
-        known = np.asarray(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1), dtype=bool)
+        known = is_predicted(predictions)
         parts = [valid[known[valid]] for _, valid in self.splits]
         losses = [self._loss_on(rows, predictions) for rows in parts if len(rows)]
-        defined = [loss for loss in losses if not np.isnan(loss)]
-        return float(np.mean(defined)) if defined else self._loss_on(np.flatnonzero(known), predictions)
+        return float(np.mean(self._defined(losses, predictions)))
+
+    def _defined(self, losses: Sequence[float], predictions: Array) -> list[float]:
+        """The losses of parts that are numbers; if none is, for each part lacks a class, that of all rows together."""
+        found = [loss for loss in losses if not np.isnan(loss)]
+        return found or [self._loss_on(np.flatnonzero(is_predicted(predictions)), predictions)]
 
     def _loss_on(self, rows: NDArray[np.int64], predictions: Array) -> float:
         weights = None if self.dataset.weights is None else self.dataset.weights[rows]
@@ -257,6 +259,11 @@ def predict_model(model: Any, X: Any, shape: tuple[int, ...]) -> Array:
     everything = np.zeros((len(found), *shape))
     everything[:, np.asarray(model.classes_, dtype=np.int64)] = found  # a fold may lack a class
     return everything
+
+
+def is_predicted(predictions: Array) -> NDArray[np.bool_]:
+    """Which rows have a prediction; (n,)."""
+    return np.asarray(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1), dtype=np.bool_)
 
 
 def _mean(total: Array, count: Array) -> Array:

@@ -174,9 +174,9 @@ def _setting(results: LiveResults) -> Iterator[str]:
     )
     if about["acquisition"] == "log_ei_per_second":
         yield "Bayesian optimisation weighs the improvement by the seconds that a pipeline is expected to take.\n"
-    if about["warm"]:
-        names = ", ".join(f"`{name}`" for name in about["warm"] if name in results.methods)
-        yield f"The runs of {names} begin with the same {about['n_initial']} pipelines, greedy on the training tasks.\n"
+    warm = ", ".join(f"`{name}`" for name in about["warm"] if name in results.methods)
+    if warm:
+        yield f"The runs of {warm} begin with the same {about['n_initial']} pipelines, greedy on the training tasks.\n"
 
 
 def said_of(results: LiveResults, method: str) -> Iterator[str]:

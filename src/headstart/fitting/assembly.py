@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headstart.ensemble import select_ensemble
 from headstart.errors import warn_user
+from headstart.evaluation.live import is_predicted
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
@@ -59,7 +60,7 @@ class Assembly:
             candidates = candidates[:1]
         self.run.progress.phase(self.run, "choosing the ensemble" if len(candidates) > 1 else "making the model")
         first = predictions_of(candidates[0])
-        validated = np.flatnonzero(np.isfinite(first.reshape(len(first), -1)).all(axis=1))
+        validated = np.flatnonzero(is_predicted(first))
         candidates = candidates[: self._useful(candidates, validated)]
         predictions = [predictions_of(trial)[validated] for trial in candidates]
         members = self._members(candidates, self._select(predictions, validated))
