@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.table import Table
 from suggest import begun, recorded, step
 
-from headstart.evaluation.replay import Replay, recorded_task
-from headstart.experiments.replay import Method
+from headstart.evaluation.recorded import Replay, recorded_task
+from headstart.learning.monitor import Check, Monitor, monitored
 from headstart.metadata import MetaDataset
 from headstart.metadata.sources import load
-from headstart.neural.monitor import Check, Monitor, monitored
+from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.optimizers.bayes import Bayes
 from headstart.registry import create
-from headstart.surrogates.deeppipe import DeepPipe
+from headstart.replay.protocol import Method
 
 console = Console()
 AIMS = {"none": 50, "kernel": 200}

@@ -23,9 +23,9 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
+from experiments.live_tables import TableFile, read_index, read_table
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.sandbox import Sandbox
-from headstart.experiments.live_tables import TableFile, read_index, read_table
 from headstart.metadata import MetaDataset
 from headstart.metadata.sources import SOURCES, load, source
 from headstart.metadata.sources.extras import TABLES

@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.table import Table
 from suggest import begun, recorded, step
 
-from headstart.evaluation.replay import Replay, recorded_task
-from headstart.experiments.model_error import model_of
-from headstart.experiments.partition import Partition
-from headstart.experiments.replay import Method
+from experiments.model_error import model_of
+from headstart.evaluation.recorded import Replay, recorded_task
 from headstart.metadata import MetaDataset
 from headstart.metadata.sources import load
 from headstart.optimizers.base import Optimizer
+from headstart.replay.partition import Partition
+from headstart.replay.protocol import Method
 
 console = Console()
 MINUTES, GIGABYTES, MILLISECONDS = 20, 4, 50

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headstart.errors import HeadstartError
-from headstart.evaluation.replay import Replay, recorded_task
+from headstart.evaluation.recorded import Replay, recorded_task
 from headstart.metadata import MetaDataset
 from headstart.optimizers.base import Optimizer
 from headstart.registry import create, names

@@ -93,7 +93,7 @@ class HidesItsUnit(GPSurrogate):
 
 
 class CountsBackwards(GPSurrogate):
-    def as_predicted(self, targets):
+    def transform_targets(self, targets):
         return -targets
 
 

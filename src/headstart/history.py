@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Scalarize = Callable[[Trial], float]
+Encode = Callable[[Sequence[Proposal]], Encoded]
 
 
 class History:
@@ -31,15 +32,22 @@ class History:
         From a trial that is ok to the number that surrogates learn; its loss when omitted. Constraint penalties,
         costs and Lagrangians go here.
     constraints
-        Bounds that the best trial must keep.
+        Bounds that the best trial must satisfy.
+    encode
+        From proposals to their encoding; by default the candidates encode their pipelines.
     """
 
     def __init__(
-        self, candidates: Candidates, scalarize: Scalarize | None = None, constraints: Sequence[Constraint] = ()
+        self,
+        candidates: Candidates,
+        scalarize: Scalarize | None = None,
+        constraints: Sequence[Constraint] = (),
+        encode: Encode | None = None,
     ) -> None:
         self.candidates = candidates
         self.scalarize = scalarize
         self.constraints = tuple(constraints)
+        self.encode: Encode = encode or (lambda proposals: candidates.encode([p.pipeline for p in proposals]))
         self.trials: list[Trial] = []
         self.pending: dict[int, Proposal] = {}
         self._encoded: Encoded | None = None
@@ -58,14 +66,53 @@ class History:
         """Pipelines of all trials, in order; only those added since the last look are encoded."""
         known = 0 if self._encoded is None else len(self._encoded)
         if self._encoded is None or known < len(self.trials):
-            new = self.candidates.encode([t.pipeline for t in self.trials[known:]])
+            new = self.encode([t.proposal for t in self.trials[known:]])
             self._encoded = new if self._encoded is None else Encoded.concatenate([self._encoded, new])
         return self._encoded
+
+    @property
+    def waiting(self) -> Encoded:
+        """Pipelines of the pending proposals."""
+        return self.encode(list(self.pending.values()))
+
+    @property
+    def ok(self) -> NDArray[np.bool_]:
+        """Which trials are ok; (n,)."""
+        return np.array([trial.outcome.ok for trial in self.trials], dtype=bool)
+
+    def view(
+        self,
+        candidates: Candidates | None = None,
+        scalarize: Scalarize | None = None,
+        constraints: Sequence[Constraint] | None = None,
+        encode: Encode | None = None,
+    ) -> History:
+        """The same trials and proposals, as they come, seen otherwise: what a sub-solver is started on.
+
+        Parameters
+        ----------
+        candidates
+            Others, such as a part of these.
+        scalarize
+            Targets of its own, such as a Lagrangian. It is asked at each look, so what it depends on may change.
+        constraints
+            Others; none for a sub-problem whose targets have them.
+        encode
+            An encoding of its own, such as relaxed values that the proposals have in their ``origin``.
+        """
+        view = History(
+            candidates or self.candidates,
+            scalarize or self.scalarize,
+            self.constraints if constraints is None else constraints,
+            encode or (self.encode if candidates is None else None),
+        )
+        view.trials, view.pending = self.trials, self.pending
+        return view
 
     def where(self, keep: Callable[[Trial], bool], scalarize: Scalarize | None = None) -> History:
         """A view of the trials for which `keep` holds, with targets of its own where `scalarize` is given."""
         rows = [i for i, trial in enumerate(self.trials) if keep(trial)]
-        view = History(self.candidates, scalarize or self.scalarize, self.constraints)
+        view = History(self.candidates, scalarize or self.scalarize, self.constraints, self.encode)
         view.trials = [self.trials[i] for i in rows]
         view.pending = self.pending
         view._encoded = self.encoded.take(rows) if rows else None
@@ -85,7 +132,7 @@ class History:
         (n,) array; a trial that is not ok counts as much as the worst that is. Without any that is ok all are 0, for
         then there is nothing to tell them apart.
         """
-        ok = np.array([t.outcome.ok for t in self.trials], dtype=bool)
+        ok = self.ok
         targets = np.zeros(len(self.trials))
         for i in np.flatnonzero(ok):
             trial = self.trials[i]
@@ -103,22 +150,22 @@ class History:
         targets = self.targets()
         if not self.pending:
             return self.encoded, targets
-        waiting = self.candidates.encode([p.pipeline for p in self.pending.values()])
+        waiting = self.waiting
         lie = float(np.median(targets)) if len(targets) else 0.0
         encoded = Encoded.concatenate([self.encoded, waiting])
         return encoded, np.concatenate([targets, np.full(len(waiting), lie)])
 
     @property
     def best(self) -> Trial | None:
-        """The trial with the lowest loss among those at full fidelity that keep the constraints, if any.
+        """The trial with the lowest loss among those at full fidelity that satisfy the constraints, if any.
 
-        Of equals the earliest. A constraint that was not measured is not kept.
+        Of equals the earliest. A constraint that was not measured is not satisfied.
         """
         found = [t for t in self.trials if t.outcome.ok and t.proposal.fidelity.is_full and self.is_feasible(t)]
         return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
 
     def is_feasible(self, trial: Trial) -> bool:
-        """Whether a trial keeps all constraints."""
+        """Whether a trial satisfies all constraints."""
         measured = trial.outcome.constraints
         return all(measured.get(c.name, math.inf) <= c.upper for c in self.constraints)
 

@@ -27,34 +27,34 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 _OWN: dict[str, dict[str, str]] = {
     "surrogate": {
-        "ablr": "headstart.surrogates.ablr:ABLR",
-        "deeppipe": "headstart.surrogates.deeppipe:DeepPipe",
-        "deeppipe_paper": "headstart.surrogates.deeppipe:DeepPipe.paper",
-        "dngo": "headstart.surrogates.dngo:DNGO",
-        "fmlp": "headstart.surrogates.fmlp:FMLP",
+        "ablr": "headstart.baselines.ablr:ABLR",
+        "deeppipe": "headstart.methods.deeppipe.surrogate:DeepPipe",
+        "deeppipe_paper": "headstart.methods.deeppipe.surrogate:DeepPipe.paper",
+        "dngo": "headstart.baselines.dngo:DNGO",
+        "fmlp": "headstart.baselines.fmlp:FMLP",
         "forest": "headstart.surrogates.forest:ForestSurrogate",
-        "fsbo": "headstart.surrogates.fsbo:FSBO",
+        "fsbo": "headstart.baselines.fsbo:FSBO",
         "gp": "headstart.surrogates.gp:GPSurrogate",
-        "linear_factors": "headstart.surrogates.linear_factors:LinearFactors",
-        "pmf": "headstart.surrogates.pmf:PMF",
-        "rgpe": "headstart.surrogates.rgpe:RGPE",
-        "skl": "headstart.surrogates.skl:StructuredKernel",
-        "tst_d2v": "headstart.surrogates.tst:TSTDataset2Vec",
-        "tst_r": "headstart.surrogates.tst:TSTRanking",
+        "linear_factors": "headstart.baselines.linear_factors:LinearFactors",
+        "pmf": "headstart.methods.pmf.surrogate:PMF",
+        "rgpe": "headstart.baselines.rgpe:RGPE",
+        "skl": "headstart.baselines.skl:StructuredKernel",
+        "tst_d2v": "headstart.baselines.tst:TSTDataset2Vec",
+        "tst_r": "headstart.baselines.tst:TSTRanking",
     },
     "optimizer": {
-        "average_rank": "headstart.optimizers.average_rank:AverageRank",
+        "average_rank": "headstart.baselines.average_rank:AverageRank",
         "bayes": "headstart.optimizers.bayes:Bayes",
         "default": "headstart.optimizers.portfolio:Default",
-        "ellipsoid": "headstart.optimizers.ellipsoid:Ellipsoid",
+        "ellipsoid": "headstart.baselines.ellipsoid:Ellipsoid",
         "nearest": "headstart.optimizers.nearest:Nearest",
-        "oboe": "headstart.optimizers.oboe:Oboe",
-        "pmf_paper": "headstart.surrogates.pmf:paper_search",
+        "oboe": "headstart.baselines.oboe:Oboe",
+        "pmf_paper": "headstart.methods.pmf.surrogate:paper_search",
         "portfolio": "headstart.optimizers.portfolio:Portfolio",
         "random": "headstart.optimizers.random:RandomSearch",
-        "smfo": "headstart.optimizers.smfo:SMFO",
-        "taf_r": "headstart.optimizers.taf:TAFRanking",
-        "tensor_oboe": "headstart.optimizers.tensor_oboe:TensorOboe",
+        "smfo": "headstart.baselines.smfo:SMFO",
+        "taf_r": "headstart.baselines.taf:TAFRanking",
+        "tensor_oboe": "headstart.baselines.tensor_oboe:TensorOboe",
     },
     "acquisition": {
         "greedy": "headstart.surrogates.acquisition:Greedy",
@@ -111,6 +111,17 @@ def find(kind: Kind, name: str) -> Any:
     except (ImportError, AttributeError) as error:
         package = f" of package {maker.dist.name!r}" if maker.dist is not None else ""
         raise MissingDependency(f"{kind} {name!r}{package} cannot be loaded from {maker.value!r}: {error}") from error
+
+
+def find_class(kind: Kind, name: str) -> Any | None:
+    """The class of this name that is registered as a part of a kind; ``None`` where there is none."""
+    for known, maker in _known(kind).items():
+        place = maker if isinstance(maker, str) else getattr(maker, "value", None)
+        if place is None and getattr(maker, "__name__", None) == name:
+            return maker
+        if place is not None and place.rpartition(":")[2] == name:
+            return find(kind, known)
+    return None
 
 
 _WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}

@@ -14,14 +14,14 @@ import pytest
 from headstart import HeadstartClassifier
 from headstart.cli.metatrain import _learned_nothing
 from headstart.errors import HeadstartWarning, InvalidInput, SpaceError
+from headstart.knowledge.files import informed, trainable
+from headstart.learning.monitor import Check
 from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
-from headstart.neural.monitor import Check
-from headstart.optimizers.knowledge import informed, trainable
+from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.registry import parsed
 from headstart.space import Encoded, catalog
 from headstart.store import Store
-from headstart.surrogates.deeppipe import DeepPipe
 
 pytest.importorskip("torch")
 SMALL = "deeppipe(factor=1, outputs=4, n_tasks=3, n_pipelines=20, steps={})"

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments import pmf
+from experiments.catalogue import EXPERIMENTS, run_experiment
+from experiments.comparison import Arm, Comparison
+from experiments.embedding import Embedding, Points, latent_points, nearest
+from experiments.model_error import ErrorOverTime, Errors, looked_at, model_of
 from headstart.errors import InvalidInput, UnknownName
-from headstart.experiments import pmf
-from headstart.experiments.catalogue import EXPERIMENTS, run_experiment
-from headstart.experiments.comparison import Arm, Comparison
-from headstart.experiments.embedding import Embedding, Points, latent_points, nearest
-from headstart.experiments.model_error import ErrorOverTime, Errors, looked_at, model_of
-from headstart.experiments.partition import Partition
-from headstart.experiments.replay import Method
-from headstart.experiments.results import Results
 from headstart.metadata import MetaDataset
 from headstart.optimizers.random import RandomSearch
+from headstart.replay.partition import Partition
+from headstart.replay.protocol import Method
+from headstart.replay.results import Results
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.testing.examples import small_meta
 
@@ -132,7 +132,7 @@ class TestError:
         assert len(found.table().rows) == 4
 
     def test_goes_on_where_it_was_stopped(self, meta, tmp_path, monkeypatch):
-        from headstart.experiments import model_error
+        from experiments import model_error
 
         whole, _ = run_experiment("pmf_error", meta, tmp_path / "whole", evaluations=8)
         calls = []
@@ -191,7 +191,7 @@ class TestEmbedding:
         same, chance = found.alike()
         assert 0 < chance < same <= 1
         assert len(found.table().rows) == 3
-        monkeypatch.setattr("headstart.experiments.embedding.latent_points", None)
+        monkeypatch.setattr("experiments.embedding.latent_points", None)
         again, _ = run_experiment("pmf_embedding", meta, tmp_path)
         assert again == found
 

@@ -5,24 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments import deeppipe, new_algorithm
+from experiments.catalogue import EXPERIMENTS, run_experiment
+from experiments.cluster import Clustered, Clusters, cluster_metric
+from experiments.comparison import Arm, Comparison
+from experiments.embedding import Points, latent_points
+from experiments.rankings import Ranked, Rankings, mean_ranks, overall_ranks
 from headstart.errors import InvalidInput
-from headstart.evaluation.replay import recorded_task
-from headstart.experiments import deeppipe, new_algorithm
-from headstart.experiments.catalogue import EXPERIMENTS, run_experiment
-from headstart.experiments.cluster import Clustered, Clusters, cluster_metric
-from headstart.experiments.comparison import Arm, Comparison
-from headstart.experiments.embedding import Points, latent_points
-from headstart.experiments.partition import Partition
-from headstart.experiments.rankings import Ranked, Rankings, mean_ranks, overall_ranks
-from headstart.experiments.replay import Method
-from headstart.experiments.results import Results
-from headstart.experiments.runner import replay
-from headstart.experiments.variants import share
+from headstart.evaluation.recorded import recorded_task
 from headstart.metadata import MetaDataset
+from headstart.methods.deeppipe.search import links
+from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import RandomSearch
-from headstart.surrogates.deep_search import links
-from headstart.surrogates.deeppipe import DeepPipe
+from headstart.replay.partition import Partition
+from headstart.replay.protocol import Method
+from headstart.replay.results import Results
+from headstart.replay.runner import replay
+from headstart.replay.variants import share
 from headstart.testing.examples import small_meta
 from headstart.trials import Outcome, Trial
 
@@ -78,7 +78,7 @@ class TestSettings:
         assert described[0] == described[1] == described[2]
 
     def test_estimators_are_in_the_tables_of_the_paper(self):
-        from headstart.experiments.deeppipe_page import PAPER_RANKS
+        from experiments.deeppipe_page import PAPER_RANKS
 
         for meta, estimators in deeppipe.NEW_ALGORITHM.estimators.items():
             assert tuple(PAPER_RANKS[meta]) == estimators
@@ -269,7 +269,7 @@ class TestClusters:
         assert np.shape(found.flat) == (3, 30, 2)
         assert np.shape(found.metrics["with"]) == (3, 2)
         assert len(found.table().rows) == 2
-        monkeypatch.setattr("headstart.experiments.cluster.cluster_metric", None)
+        monkeypatch.setattr("experiments.cluster.cluster_metric", None)
         again, _ = run_experiment("deeppipe_cluster", meta, tmp_path)
         assert again == found
 

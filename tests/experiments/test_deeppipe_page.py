@@ -5,16 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from headstart.experiments import deeppipe
-from headstart.experiments.cluster import Clustered
-from headstart.experiments.deeppipe_page import PAPER_RANKS, SECTIONS
-from headstart.experiments.embedding import Points
-from headstart.experiments.markdown import standing
-from headstart.experiments.new_algorithm import ENCODED, KNOWN, ROWS
-from headstart.experiments.pages import write_pages
-from headstart.experiments.rankings import mean_ranks
-from headstart.experiments.results import Results, ranks
-from headstart.experiments.verdicts import holm, leaning, surely
+from experiments import deeppipe
+from experiments.cluster import Clustered
+from experiments.deeppipe_page import PAPER_RANKS, SECTIONS
+from experiments.embedding import Points
+from experiments.markdown import standing
+from experiments.new_algorithm import ENCODED, KNOWN, ROWS
+from experiments.pages import write_pages
+from experiments.rankings import mean_ranks
+from experiments.verdicts import holm, leaning, surely
+from headstart.replay.results import Results, ranks
 
 
 def results(levels, *, meta="pmf", split="test", evaluations=100, n_tasks=20, **facts):

@@ -8,19 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments import deeppipe_live, live, live_tpot
+from experiments.catalogue import EXPERIMENTS, run_experiment
+from experiments.live import LiveComparison, Plan, prepared, run_table
+from experiments.live_results import LiveResults, live_lines
+from experiments.live_search import Budget, ByOptimizer, Refit, Step, read_off
+from experiments.live_tables import TableRule, check_unknown, read_index, read_table
 from headstart.errors import HeadstartError, InvalidInput, MissingDependency
 from headstart.evaluation.live import LiveObjective
-from headstart.experiments import deeppipe_live, live, live_tpot
-from headstart.experiments.catalogue import EXPERIMENTS, run_experiment
-from headstart.experiments.live import LiveComparison, Plan, prepared, run_table
-from headstart.experiments.live_results import LiveResults, live_lines
-from headstart.experiments.live_search import Budget, ByOptimizer, Refit, Step, read_off
-from headstart.experiments.live_tables import TableRule, check_unknown, read_index, read_table
 from headstart.metadata import MetaDataset
+from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.optimizers.random import RandomSearch
 from headstart.space import Algorithm, Categorical, Encoded, PipelineSpace, Stage, catalog
 from headstart.space.pipeline import Pipeline
-from headstart.surrogates.deeppipe import DeepPipe
 from headstart.testing.examples import small_space
 from headstart.trials import Limits, Outcome
 

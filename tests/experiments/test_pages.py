@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from experiments.pages import write_pages
 from headstart.errors import InvalidInput
-from headstart.experiments.pages import write_pages
-from headstart.experiments.results import Results
+from headstart.replay.results import Results
 from headstart.report.curves import plot_results, spread
 
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from headstart.experiments.embedding import Points
-from headstart.experiments.markdown import against, how_often
-from headstart.experiments.model_error import Errors
-from headstart.experiments.pages import write_pages
-from headstart.experiments.results import Results
+from experiments.embedding import Points
+from experiments.markdown import against, how_often
+from experiments.model_error import Errors
+from experiments.pages import write_pages
+from headstart.replay.results import Results
 
 PNG = b"\x89PNG"
 

@@ -5,8 +5,8 @@ import pytest
 from headstart.data import Dataset
 from headstart.errors import InvalidInput, ModelFileError
 from headstart.metafeatures.dataset2vec import Dataset2Vec
+from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
 from headstart.metafeatures.table_arrays import TableArrays
-from headstart.neural.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
 from headstart.testing import MetaFeaturesContract
 
 torch = pytest.importorskip("torch")

@@ -1,5 +1,6 @@
 """Properties that hold for every space."""
 
+import itertools
 import json
 import pickle
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import spaces
 
-from headstart.space import Algorithm, Float, Pipeline, PipelineSpace
+from headstart.space import Algorithm, Encoded, Float, Pipeline, PipelineSpace, Pool
 
 seeds = st.integers(0, 2**32 - 1)
 quick = settings(max_examples=60, deadline=None)
@@ -136,3 +137,38 @@ def test_take_and_slices_agree_with_lists(space, seed):
     assert list(sampled.take([5, 1, 1]).take([2, 0])) == [pipelines[1], pipelines[5]]
     assert sampled[-1] == pipelines[-1]
     np.testing.assert_array_equal(sampled.take([5, 1]).ids, sampled.ids[[5, 1]])
+
+
+@quick
+@given(spaces(), st.data())
+def test_allowed_algorithms_are_those_of_some_complete_structure(space, data):
+    """Against all structures, one by one."""
+    names = {stage.name: stage.names for stage in space.stages}
+    some = {
+        name: st.lists(st.sampled_from(there), min_size=1, max_size=2, unique=True) for name, there in names.items()
+    }
+    clause = st.fixed_dictionaries({}, optional=some).filter(bool)
+    clauses = data.draw(st.lists(clause, max_size=4))
+    wanted = data.draw(st.fixed_dictionaries({}, optional={n: st.sampled_from(there) for n, there in names.items()}))
+    space = PipelineSpace("strict", space.stages, clauses)
+    found = {name: set() for name in names}
+    for chosen in itertools.product(*names.values()):
+        structure = dict(zip(names, chosen, strict=True))
+        fits = all(structure[name] == algorithm for name, algorithm in wanted.items())
+        if fits and not any(all(structure[name] in among for name, among in clause.items()) for clause in clauses):
+            for name, algorithm in structure.items():
+                found[name].add(algorithm)
+    assert {name: set(there) for name, there in space.allowed(wanted).items()} == found
+
+
+@quick
+@given(spaces(), seeds)
+def test_a_pool_allows_what_its_members_have(space, seed):
+    drawn = space.sample(np.random.default_rng(seed), 12)
+    recorded = Encoded(space, drawn.values, drawn.active, drawn.choice, drawn.order, ids=np.arange(len(drawn)))
+    pool, first = Pool(recorded), drawn[0]
+    last = space.stages[-1].name
+    fitting = [p for p in drawn if p.algorithms[-1] == first.algorithms[-1]]
+    allowed = pool.allowed({last: first.algorithms[-1]})
+    for s, stage in enumerate(space.stages):
+        assert set(allowed[stage.name]) == {p.algorithms[s] for p in fitting}

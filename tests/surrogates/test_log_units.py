@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from headstart.methods.pmf.surrogate import PMF
 from headstart.numerics.expected_improvement import log_expected_improvement
 from headstart.surrogates.acquisition import LogEI
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.surrogates.log_units import log_units, small_loss
-from headstart.surrogates.pmf import PMF
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import pool_task, random_trials, small_meta
 
@@ -67,15 +67,17 @@ def test_a_surrogate_learns_and_predicts_in_them():
     found, wanted = ours.fit(shown).predict(pool), plain.fit(units).predict(pool)
     np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(found.std, wanted.std, rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(plain.as_predicted(shown.targets()), shown.targets())
+    np.testing.assert_array_equal(plain.transform_targets(shown.targets()), shown.targets())
 
 
 def test_units_are_kept_in_a_file(tmp_path):
     learned = PMF(**QUICK).meta_fit(small_meta())
     learned.save(tmp_path / "pmf.npz")
     targets = np.array([0.1, 0.2])
-    np.testing.assert_array_equal(PMF.load(tmp_path / "pmf.npz").as_predicted(targets), learned.as_predicted(targets))
-    assert not np.array_equal(learned.as_predicted(targets), targets)
+    np.testing.assert_array_equal(
+        PMF.load(tmp_path / "pmf.npz").transform_targets(targets), learned.transform_targets(targets)
+    )
+    assert not np.array_equal(learned.transform_targets(targets), targets)
 
 
 @pytest.mark.parametrize("xi", [0.0, 0.05])
@@ -84,7 +86,7 @@ def test_expected_improvement_is_counted_in_the_units_of_the_surrogate(xi):
         def fit(self, history):
             return self
 
-        def as_predicted(self, targets):
+        def transform_targets(self, targets):
             return targets**3
 
         def predict(self, encoded):
@@ -103,7 +105,7 @@ def test_of_negative_scores_there_are_no_logarithms():
     assert small_loss(meta.mapped(lambda losses: losses - 1)) is None
     learned = PMF(**QUICK).meta_fit(meta.mapped(lambda losses: losses - 1))
     targets = np.array([-0.9, -0.1])
-    np.testing.assert_array_equal(learned.as_predicted(targets), targets)
+    np.testing.assert_array_equal(learned.transform_targets(targets), targets)
 
 
 def test_whole_numbers_are_losses_too():

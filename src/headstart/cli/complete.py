@@ -40,9 +40,3 @@ def algorithms(ctx: typer.Context, incomplete: str) -> list[str]:
     wanted = [given] if given in catalog.names() else ["classification", "regression"]
     stages = [stage for name in wanted for stage in catalog.load(name).stages]
     return _starting([name for stage in stages for name in stage.names if name != "none"], incomplete)
-
-
-def experiments(incomplete: str) -> list[str]:
-    from headstart.experiments.catalogue import EXPERIMENTS
-
-    return _starting(list(EXPERIMENTS), incomplete)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from headstart import cli
-from headstart.cli import complete, experiment, meta
+from headstart.cli import complete, meta
 from headstart.cli.options import (
     AsJson,
     Best,
@@ -282,9 +282,6 @@ def replay(
     run(meta, method or [], split, split_file, evaluations, seeds, jobs, out, plot, data, json)
 
 
-app.command(rich_help_panel=_COMPARE)(experiment.experiment)
-
-
 @app.command(rich_help_panel=_COMPARE)
 def metatrain(
     meta: Annotated[str, typer.Argument(metavar="META", help="Name of a meta-dataset, or the directory of one.")],
@@ -328,21 +325,6 @@ def metatrain(
     from headstart.cli.metatrain import run
 
     run(meta, surrogate, out, split_file, data, resume)
-
-
-@app.command(rich_help_panel=_COMPARE)
-def results(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Its 'data' holds the JSON files of replays.")],
-) -> None:
-    """Write the pages about replays and experiments from their saved results.
-
-    \b
-    Example:
-      headstart results docs/results
-    """
-    from headstart.cli.replay import write_pages
-
-    write_pages(folder)
 
 
 app.add_typer(meta.app, name="meta", rich_help_panel=_COMPARE)

@@ -223,8 +223,8 @@ def split(
     """
     import re
 
-    from headstart.experiments.partition import Partition
     from headstart.metadata.sources import load
+    from headstart.replay.partition import Partition
 
     found = load(meta)
     groups = None

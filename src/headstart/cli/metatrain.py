@@ -17,17 +17,17 @@ import typer
 from headstart.cli.display import wants_picture
 from headstart.cli.messages import say
 from headstart.errors import InvalidInput
+from headstart.learning.monitor import Check, Monitor, monitored, unfinished_key
 from headstart.metadata.metadataset import MetaDataset
-from headstart.neural.monitor import Check, Monitor, monitored, unfinished_key
 
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data: Path | None, resume: bool) -> None:
     """Meta-train and write the file; what is unfinished lies beside it until then."""
-    from headstart.experiments.replay import Method
+    from headstart.knowledge.files import trainable
     from headstart.metadata.sources import load
-    from headstart.optimizers.knowledge import trainable
+    from headstart.replay.protocol import Method
 
     _check(out)
     method = Method.parse(surrogate)
@@ -92,7 +92,7 @@ def _check(out: Path) -> None:
 def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
     """What is learned from."""
     if split_file is not None:
-        from headstart.experiments.partition import Partition
+        from headstart.replay.partition import Partition
 
         return Partition.read(split_file, meta).learning(meta)
     if not meta.splits:

@@ -16,8 +16,8 @@ from rich.table import Table
 
 from headstart.cli.messages import say, saying_with
 from headstart.errors import InvalidInput
-from headstart.experiments.results import Results, shown
-from headstart.neural.monitor import Check
+from headstart.learning.monitor import Check
+from headstart.replay.results import Results, shown
 
 _SHOWN = (10, 25, 50, 100, 200)
 
@@ -36,9 +36,9 @@ def run(
     as_json: bool,
 ) -> None:
     """Replay methods on a meta-dataset, show and save what was found."""
-    from headstart.experiments.partition import Partition
-    from headstart.experiments.runner import replay
     from headstart.metadata.sources import load
+    from headstart.replay.partition import Partition
+    from headstart.replay.runner import replay
 
     if not methods:
         raise InvalidInput("name at least one method: --method gp; 'headstart methods' lists them")
@@ -67,17 +67,9 @@ def run(
             typer.echo(f"written: {path}")
 
 
-def write_pages(folder: Path) -> None:
-    """Write the pages of results from the files in ``folder/data``."""
-    from headstart.experiments.pages import write_pages as write
-
-    for path in write(folder):
-        typer.echo(f"written: {path}")
-
-
 def show(results: Results, console: Console) -> None:
     """Mean regrets with intervals, ranks, and a paired test against the best method."""
-    from headstart.experiments.results import order_by_regret
+    from headstart.replay.results import order_by_regret
 
     evaluations = [e for e in _SHOWN if e < results.evaluations] + [results.evaluations]
     last, best = results.evaluations, results.best()

@@ -14,10 +14,10 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from headstart.ensemble import select_ensemble
 from headstart.errors import warn_user
 from headstart.evaluation.live import is_predicted
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
+from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.shelf import Shelf

@@ -30,8 +30,8 @@ from headstart.fitting.refit import evaluate_all
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.history import History
+from headstart.knowledge.files import informed
 from headstart.optimizers.base import Optimizer, evaluation_seed
-from headstart.optimizers.knowledge import informed
 from headstart.optimizers.portfolio import Default
 from headstart.store import Store
 from headstart.study import Study

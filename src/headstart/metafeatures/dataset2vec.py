@@ -1,6 +1,6 @@
 """`Dataset2Vec`: meta-features that are learned by telling tables apart.
 
-Network, loss and notation are in `headstart.neural.set_networks`. It is trained on batch identification: of two
+Network, loss and notation are in `headstart.metafeatures.set_networks`. It is trained on batch identification: of two
 batches, each of some rows, features and targets of a table, say whether they are of the same table.
 
 Decided here. (1) Every step takes two batches of each of some tables. Pairs of one table are the positives, all pairs
@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, ModelFileError, check_positive
+from headstart.learning.backend import require_torch
+from headstart.learning.checkpoints import load_arrays, save_arrays
+from headstart.learning.networks import Parameters
+from headstart.learning.training import Schedule, train
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
+from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
 from headstart.metafeatures.table_arrays import TableArrays
-from headstart.neural.backend import require_torch
-from headstart.neural.checkpoints import load_arrays, save_arrays
-from headstart.neural.networks import Parameters
-from headstart.neural.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
-from headstart.neural.training import Schedule, train
 from headstart.numerics.threads import one_blas_thread
 
 Array = NDArray[np.float64]
@@ -50,7 +50,7 @@ class Dataset2Vec(MetaFeatures):
     outputs
         Length of the vector.
     units, blocks, depth
-        Of the network, see `headstart.neural.set_networks.Dataset2VecNetwork`.
+        Of the network, see `headstart.metafeatures.set_networks.Dataset2VecNetwork`.
     steps, learning_rate, patience
         Of training: most steps, Adam's rate, checks (every 100 steps) without improvement before it ends.
     n_tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from headstart.errors import Exhausted, HeadstartError, InvalidInput
 from headstart.history import History
-from headstart.surrogates.base import describe_part
+from headstart.learning.base import Learner
+from headstart.registry import Kind
 from headstart.trials import Proposal, Trial
 
 if TYPE_CHECKING:
-    from headstart.metadata.metadataset import MetaDataset
     from headstart.task import Task
 
-_DECISION, _EVALUATION = 0, 1
+_DECISION, _EVALUATION, _OBSERVATION = 0, 1, 2
 
 
 def decision_stream(seed: int, number: int) -> np.random.Generator:
@@ -32,7 +32,7 @@ def evaluation_seed(seed: int, number: int) -> int:
     return int(state) >> 1
 
 
-class Optimizer(ABC):
+class Optimizer(Learner):
     """Decides which pipeline to try next.
 
     The life of an optimizer::
@@ -52,34 +52,30 @@ class Optimizer(ABC):
     ``origin``.
     """
 
-    meta_key: str | None = None
-    """Names what `meta_fit` learned, such as a hash of it; a stored run is only resumed with the same."""
-
-    revision: ClassVar[int] = 1
-    """To be raised when the same settings come to give other results, so that earlier ones are not taken for them."""
-
-    @property
-    def needs_metafeatures(self) -> str | None:
-        """Name of meta-features without which it does not work; they are made of raw tables where those are known."""
-        return None
+    kind: ClassVar[Kind] = "optimizer"
 
     task: Task
     seed: int
     history: History
 
-    def meta_fit(self, meta: MetaDataset) -> Self:  # noqa: ARG002
-        """Learn from other tasks; called before `start`, or never. Without meta-learning there is nothing to do."""
-        return self
+    def start(self, task: Task, seed: int = 0, history: History | None = None) -> Self:
+        """A fresh optimizer for one task, sharing settings and meta-state; called once per run.
 
-    def start(self, task: Task, seed: int = 0) -> Self:
-        """A fresh optimizer for one task, sharing settings and meta-state; called once per run."""
+        Parameters
+        ----------
+        task, seed
+            Of the run.
+        history
+            For an optimizer that is a part of another one: a `History.view` of the other's. It is then never asked or
+            told itself: the other one calls its `suggest`, `proposed` and `observe`.
+        """
         given: Any = seed
         if isinstance(given, bool) or not isinstance(given, Integral) or given < 0:
             raise InvalidInput(f"seed must be a whole number of at least 0, got {seed!r}")
         fresh = copy.copy(self)
         fresh.task = task
         fresh.seed = int(seed)
-        fresh.history = History(task.candidates, constraints=task.constraints)
+        fresh.history = history if history is not None else History(task.candidates, constraints=task.constraints)
         fresh._next_number = 0
         fresh.prepare()
         return fresh
@@ -129,15 +125,15 @@ class Optimizer(ABC):
         nothing is left to propose.
         """
 
-    def prepare(self) -> None:  # noqa: B027
+    def stream(self, number: int) -> np.random.Generator:
+        """The random numbers that `observe` of trial `number` may use, the same each time a log is replayed."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number, _OBSERVATION)))
+
+    def prepare(self) -> None:
         """Set up the state of a run; called at the end of `start`."""
 
-    def proposed(self, proposal: Proposal) -> None:  # noqa: B027
+    def proposed(self, proposal: Proposal) -> None:
         """A proposal was made (an initial one too); called once for each, also when a log is replayed."""
 
-    def observe(self, trial: Trial) -> None:  # noqa: B027
+    def observe(self, trial: Trial) -> None:
         """A trial is in the history now; called once for each, also when a log is replayed."""
-
-    def describe(self) -> dict[str, Any]:
-        """Name and settings, for the record: JSON."""
-        return describe_part(self)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import Exhausted, InvalidInput
 from headstart.history import History
-from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, tried_ids, untried
-from headstart.registry import create
+from headstart.registry import Kind, create
 from headstart.space.encoded import Encoded
 from headstart.surrogates.acquisition import Acquisition
 from headstart.surrogates.base import Surrogate
@@ -43,6 +43,8 @@ class Bayes(Optimizer):
         Share of suggestions that are random, against a surrogate that misleads.
     """
 
+    parts: ClassVar[Mapping[str, Kind]] = {"surrogate": "surrogate"}
+
     def __init__(
         self,
         surrogate: Surrogate | str = "forest",
@@ -65,16 +67,6 @@ class Bayes(Optimizer):
         self.n_samples = n_samples
         self.n_starts = n_starts
         self.random_share = random_share
-
-    @property
-    def needs_metafeatures(self) -> str | None:
-        needed: str | None = create("surrogate", self.surrogate).needs_metafeatures
-        return needed
-
-    def meta_fit(self, meta: MetaDataset) -> Self:
-        surrogate: Surrogate = create("surrogate", self.surrogate).meta_fit(meta)
-        self.surrogate, self.meta_key = surrogate, surrogate.meta_key
-        return self
 
     def prepare(self) -> None:
         self._model: Surrogate = create("surrogate", self.surrogate).start(self.task)

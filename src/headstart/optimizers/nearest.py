@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headstart.errors import InvalidInput, NeedsTable, UnknownName, check_positive, suggestion
+from headstart.learning.base import Needs
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.recorded import Mask, RecordedOptimizer, Rows, best_columns
 
@@ -121,6 +122,10 @@ class Nearest(RecordedOptimizer):
         How many pipelines of each training task are remembered.
     """
 
+    keeps = ("_recorded", "_name", "_vectors", "_best")
+    adjustable = frozenset({"neighbours"})
+    _name: str | None = None
+
     def __init__(self, neighbours: int = 25, metafeatures: str | None = None, depth: int = 500) -> None:
         check_positive("neighbours", neighbours, whole=True)
         check_positive("depth", depth, whole=True)
@@ -128,20 +133,26 @@ class Nearest(RecordedOptimizer):
         self.metafeatures = metafeatures
         self.depth = depth
 
+    @property
+    def needs(self) -> Needs:
+        name = self._name or self.metafeatures
+        return super().needs | Needs(metafeatures=frozenset({name} if name else ()))
+
     def learn(self, meta: MetaDataset) -> None:
         self._name = meta_features_name(meta, self.metafeatures)
         described = np.flatnonzero(np.isfinite(meta.metafeatures[self._name]).any(axis=1))
         meta = meta.select(described)  # the others are near to nothing
-        self._neighbourhood = Neighbourhood(meta.metafeatures[self._name])
+        self._vectors: Array = np.array(meta.metafeatures[self._name], dtype=np.float64)
         self._best = best_columns(meta, self.depth)
 
     def begin(self) -> None:
+        assert self._name is not None
         if self._name not in self.task.metafeatures:
             raise NeedsTable(
                 f"the task has no meta-features {self._name!r}, which Nearest was taught with; "
                 f"{suggestion(self._name, self.task.metafeatures)}"
             )
-        near = self._neighbourhood.nearest(self.task.metafeatures[self._name])
+        near = Neighbourhood(self._vectors).nearest(self.task.metafeatures[self._name])
         place = np.full(int(self.known.columns.max(initial=-1)) + 1, -1, dtype=np.int64)
         place[self.known.columns] = np.arange(len(self.known))
         lists = []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import tried_ids
 from headstart.optimizers.recorded import KnownCandidates
-from headstart.registry import create
+from headstart.registry import Kind
 from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Proposal, Trial
@@ -103,11 +103,12 @@ class Portfolio(Optimizer):
         self.size = size
         self.normalise: Normalisation = normalise
 
+    parts: ClassVar[Mapping[str, Kind]] = {"then": "optimizer"}
+    keeps = ("_learned",)
     _learned: Encoded | None = None
 
     def meta_fit(self, meta: MetaDataset) -> Self:
-        if self.then is not None:
-            self.then = create("optimizer", self.then).meta_fit(meta)
+        super().meta_fit(meta)
         if not self.pipelines:
             greedy, others = _greedy_order(meta, self.size, self.normalise)
             order = greedy if self.then is not None else np.concatenate([greedy, others])
@@ -125,8 +126,8 @@ class Portfolio(Optimizer):
             raise InvalidInput("a portfolio needs pipelines: give them, or learn them by meta_fit")
         self._rest: Optimizer | None = None
         if self.then is not None:
-            self._rest = create("optimizer", self.then).start(self.task, self.seed)
-            self._rest.history = self.history  # one history for both; what either did, the other sees
+            # One history for both: what either did, the other sees.
+            self._rest = self.part("then").start(self.task, self.seed, self.history)
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
         fidelity = self.screen or FULL
@@ -180,8 +181,7 @@ class Default(Portfolio):
         self.per_second = per_second
 
     def meta_fit(self, meta: MetaDataset) -> Self:  # its list is that of the space, not learned
-        self.then = create("optimizer", self.then).meta_fit(meta)
-        return self
+        return Optimizer.meta_fit(self, meta)
 
     def prepare(self) -> None:
         from headstart.space.catalog.portfolios import portfolio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,7 @@ class RecordedOptimizer(Optimizer):
     is the rest of a space.
     """
 
+    keeps: ClassVar[tuple[str, ...]] = ("_recorded",)
     _recorded: Encoded | None = None
 
     def meta_fit(self, meta: MetaDataset) -> Self:
@@ -175,5 +176,5 @@ class RecordedOptimizer(Optimizer):
         places = self.known.places(history.encoded.ids)
         kept = places >= 0
         if not failures:
-            kept &= np.array([trial.outcome.ok for trial in history])
+            kept &= history.ok
         return places[kept], history.targets()[kept]

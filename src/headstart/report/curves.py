@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, MissingDependency
-from headstart.experiments.results import order_by_regret
+from headstart.replay.results import order_by_regret
 
 if TYPE_CHECKING:
-    from headstart.experiments.results import Results
+    from headstart.replay.results import Results
 
 Array = NDArray[np.float64]
 _FORMATS = (".svg", ".png", ".pdf")

@@ -42,6 +42,10 @@ class Candidates(Protocol):
         """These pipelines as arrays; raises if one is not a candidate."""
         ...
 
+    def allowed(self, given: Given | None = None) -> dict[str, tuple[str, ...]]:
+        """Algorithms of each stage, by its name, that a candidate of the given structure may still have."""
+        ...
+
     def sample(self, rng: np.random.Generator, n: int = 1, given: Given | None = None) -> Encoded:
         """`n` random candidates; a pool draws without replacement and gives all it has when `n` is more."""
         ...
@@ -144,7 +148,13 @@ class Pool:
             ids.append(pipeline.id)
         return self._pipelines.take(self.rows(ids))
 
-    def _allowed(self, given: Given | None) -> NDArray[np.int64]:
+    def allowed(self, given: Given | None = None) -> dict[str, tuple[str, ...]]:
+        choice = self._pipelines.choice[self._rows_with(given)]
+        found = [np.unique(column) for column in choice.T]
+        return {s.name: tuple(s.names[a] for a in there) for s, there in zip(self.space.stages, found, strict=True)}
+
+    def _rows_with(self, given: Given | None) -> NDArray[np.int64]:
+        """Positions of the pipelines of a structure."""
         allowed = np.ones(len(self._pipelines), dtype=bool)
         for name, wanted in (given or {}).items():
             position = self.space.stage_position(name)
@@ -153,7 +163,7 @@ class Pool:
         return np.flatnonzero(allowed)
 
     def sample(self, rng: np.random.Generator, n: int = 1, given: Given | None = None) -> Encoded:
-        rows = self._allowed(given) if given else np.arange(len(self._pipelines))
+        rows = self._rows_with(given) if given else np.arange(len(self._pipelines))
         return self._pipelines.take(rng.permutation(rows)[:n] if n >= len(rows) else rng.choice(rows, n, replace=False))
 
     def neighbours(
@@ -164,7 +174,7 @@ class Pool:
     ) -> Encoded:
         row = int(self.rows([pipeline.id if pipeline.id is not None else -1])[0])
         distances = self._distances(self._pipelines.values[row], self._pipelines.choice[row])
-        allowed = self._allowed(given)
+        allowed = self._rows_with(given)
         allowed = allowed[allowed != row]
         closest = allowed[np.argsort(distances[allowed], kind="stable")[:POOL_NEIGHBOURS]]
         return self._pipelines.take(closest)
@@ -176,7 +186,7 @@ class Pool:
         return squared
 
     def nearest(self, values: Array, given: Given | None = None) -> Encoded:
-        rows = self._allowed(given)
+        rows = self._rows_with(given)
         if len(rows) == 0:
             raise InvalidInput(f"no recorded pipeline has the structure {dict(given or {})!r}")
         part = self._pipelines.take(rows)

@@ -159,6 +159,42 @@ class PipelineSpace:
             self.stage_position(name)  # raises, naming what there is
         return [stage.positions((given or {}).get(stage.name)) for stage in self.stages]
 
+    def allowed(self, given: Given | None = None) -> dict[str, tuple[str, ...]]:
+        """Algorithms of each stage, by its name, that a pipeline of the given structure may still have.
+
+        Combinations that also name hyper-parameters forbid no algorithm: another value avoids them.
+        """
+        options = self._options(given)
+        found = {}
+        for s, stage in enumerate(self.stages):
+            rest = [t for t in range(len(self.stages)) if t != s]
+            empty = np.full((1, len(self.stages)), -1, dtype=np.int64)
+            names = [
+                stage.names[a] for a in self._open(s, options, empty) if self._completes(s, a, rest, options, empty)
+            ]
+            found[stage.name] = tuple(names)
+        return found
+
+    def _open(self, stage: int, options: list[list[int]], choice: NDArray[np.int64]) -> list[int]:
+        """Algorithms of a stage with which no forbidden combination would be complete; choices to come are -1."""
+        refused = {
+            a for c in self._clauses for rows, found in [c.completed_by(stage, choice)] if len(rows) for a in found
+        }
+        return [a for a in options[stage] if a not in refused]
+
+    def _completes(
+        self, stage: int, algorithm: int, rest: list[int], options: list[list[int]], choice: NDArray[np.int64]
+    ) -> bool:
+        """Whether the other stages can still be chosen after this one."""
+        if not rest:
+            return True
+        chosen = choice.copy()
+        chosen[0, stage] = algorithm
+        following, *others = rest
+        return any(
+            self._completes(following, a, others, options, chosen) for a in self._open(following, options, chosen)
+        )
+
     def restrict(self, given: Given) -> PipelineSpace:
         """The sub-space with only the given algorithms in the stages named."""
         stages = [
@@ -321,10 +357,7 @@ class PipelineSpace:
         choice = np.full((1, len(self.stages)), -1, dtype=np.int64)
         options = self._options(given)
         for s in reversed(range(len(self.stages))):
-            refused = {
-                a for c in self._clauses for rows, found in [c.completed_by(s, choice)] if len(rows) for a in found
-            }
-            choice[0, s] = next((a for a in options[s] if a not in refused), options[s][0])
+            choice[0, s] = next(iter(self._open(s, options, choice)), options[s][0])
         order = np.arange(len(self.stages))[None, :] if self.free_order else None
         found = self._allowed_only(self._encoded(self._layout.defaults[None, :], choice, order))
         if len(found) == 0:

@@ -5,7 +5,7 @@ symbol                     name in code                    meaning
 =========================  ==============================  =========================
 y*                         –                               lowest target observed
 ξ                          xi                              least improvement counted
-u                          `Surrogate.as_predicted`        targets in the unit of predictions f
+u                          `Surrogate.transform_targets`        targets in the unit of predictions f
 EI(x)                      exp of `LogEI`'s score          E[max(0, u(y* − ξ) − f)]
 =========================  ==============================  =========================
 """
@@ -54,10 +54,10 @@ class LogEI:
 
         prediction = surrogate.predict(encoded)
         std = np.zeros(len(prediction)) if prediction.std is None else prediction.std
-        targets = history.targets()[[trial.outcome.ok for trial in history]]  # a failure is no loss to improve on
+        targets = history.targets()[history.ok]  # a failure is no loss to improve on
         if not len(targets):
             return log_expected_improvement(prediction.mean, std, float(prediction.mean.max()))
-        wanted = surrogate.as_predicted(np.array([targets.min() - self.xi]))
+        wanted = surrogate.transform_targets(np.array([targets.min() - self.xi]))
         return log_expected_improvement(prediction.mean, std, float(wanted[0]))
 
 

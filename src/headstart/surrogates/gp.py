@@ -47,7 +47,7 @@ class GPSurrogate(Surrogate):
         process = GaussianProcess(kernel=self.kernel, ard=self.ard, n_starts=self.n_starts)
         process.fit(history.encoded.features(), reshaped(history.targets(), self.targets))
         if history.pending:
-            waiting = history.candidates.encode([p.pipeline for p in history.pending.values()]).features()
+            waiting = history.waiting.features()
             process = process.add(waiting, process.posterior(waiting)[0])
         self._process = process
         return self

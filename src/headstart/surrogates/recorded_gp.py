@@ -24,8 +24,8 @@ from scipy.linalg import solve_triangular
 
 from headstart.errors import UnknownPipeline
 from headstart.history import History
+from headstart.learning.networks import Parameters
 from headstart.metadata.metadataset import MetaDataset
-from headstart.neural.networks import Parameters
 from headstart.numerics.affine_mixture import Levels, Mixture
 from headstart.numerics.cholesky import jittered_cholesky
 from headstart.numerics.pool_posterior import PoolPosterior
@@ -103,7 +103,7 @@ class RecordedGP(MetaTrained):
         """The prior for one task: the same for all, unless a subclass knows better."""
         return self.prior, self._rows
 
-    def knows(self, task: Task) -> bool:
+    def covers(self, task: Task) -> bool:
         """Whether all candidates of a task are on record; its space is one of those that `check_space` lets pass."""
         pool = task.candidates.pool
         if pool is None:
@@ -115,7 +115,7 @@ class RecordedGP(MetaTrained):
 
     def start(self, task: Task) -> Self:
         self.check_space(task.space)
-        if task.candidates.pool is None and not self.locates_new and not self.knows(task):
+        if task.candidates.pool is None and not self.locates_new and not self.covers(task):
             raise UnknownPipeline(
                 f"{type(self).__name__} knows only the recorded pipelines of its meta-dataset, and space "
                 f"{task.space.name!r} has others; PMF can learn where those are: headstart metatrain META --surrogate "
@@ -141,6 +141,9 @@ class RecordedGP(MetaTrained):
         if encoded is self.task.candidates.pool:
             self._pool = (encoded, places)
         return places
+
+    def knows(self, encoded: Encoded) -> NDArray[np.bool_]:
+        return np.ones(len(encoded), dtype=bool) if self.locates_new else self.places(encoded) >= 0
 
     def log_seconds(self, encoded: Encoded) -> Array | None:
         known = self.learned.get("recorded.log_seconds")
@@ -168,8 +171,8 @@ class RecordedGP(MetaTrained):
 
     def fit(self, history: History) -> Self:
         # On the other tasks a failure is a missing cell, which says nothing of the loss of others.
-        ok = np.array([trial.outcome.ok for trial in history], dtype=bool)
-        targets = self.as_predicted(history.targets())
+        ok = history.ok
+        targets = self.transform_targets(history.targets())
         targets = np.minimum(targets, self._usual.highest(targets[ok]))
         self._failed = history.encoded.ids[~ok], float(targets[ok].max(initial=-np.inf))
         seen = history.encoded
@@ -177,7 +180,7 @@ class RecordedGP(MetaTrained):
             seen, targets = seen.take(ok), targets[ok]
         self._condition(seen, targets)
         if history.pending:  # believed to come out as predicted: the mean stays, the uncertainty goes
-            waiting = history.candidates.encode([p.pipeline for p in history.pending.values()])
+            waiting = history.waiting
             believed = self.predict(waiting).mean
             self._condition(Encoded.concatenate([seen, waiting]), np.concatenate([targets, believed]))
         return self

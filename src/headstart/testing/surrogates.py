@@ -169,19 +169,19 @@ class SurrogateContract(ABC):
         )
 
     def test_predicts_in_the_unit_that_it_says(self, task: Task) -> None:
-        """`as_predicted` is what expected improvement compares predictions with: it must increase, and fit them."""
+        """Expected improvement compares predictions with `transform_targets`: it must increase, and fit them."""
         model = self.model(task)
         history = self.history(task, random_trials(task, 40, failing=0.0))
         model.fit(history)
         targets = np.sort(history.targets())
-        steps = np.diff(model.as_predicted(targets))
-        assert (steps[np.diff(targets) > 0] > 0).all(), "as_predicted must be an increasing function"
+        steps = np.diff(model.transform_targets(targets))
+        assert (steps[np.diff(targets) > 0] > 0).all(), "transform_targets must be an increasing function"
         if not self.learns:
             pytest.skip("does not learn from the history")
-        shown, predicted = model.as_predicted(history.targets()), model.predict(history.encoded).mean
+        shown, predicted = model.transform_targets(history.targets()), model.predict(history.encoded).mean
         spread = float(np.ptp(shown))
         assert abs(float(np.median(predicted) - np.median(shown))) < 2 * spread, (
-            "predictions for trials it was shown are not in the unit of as_predicted(targets)"
+            "predictions for trials it was shown are not in the unit of transform_targets(targets)"
         )
 
     def test_learns_the_targets_of_the_history_not_the_losses(self, task: Task) -> None:

@@ -1,0 +1,1 @@
+"""What every learner shares: the contract, one training loop, checkpoints."""

@@ -1,0 +1,178 @@
+"""Networks over sets: Dataset2Vec, which describes a table by a vector.
+
+Jomaa, Schmidt-Thieme & Grabocka (2021), "Dataset2Vec: learning dataset meta-features", as described and used in
+"Hyperparameter optimization with differentiable metafeatures" (equations 8 and 10).
+
+=========  =====================  ===========================================================================
+symbol     name in code           equation
+=========  =====================  ===========================================================================
+x, y                              table: I rows of F features and C targets (one-hot classes, or one number)
+           pairs                  (F C, I, 2): for each feature and each target the column of (x_if, y_ic)
+e_1        within                 R² → R^K, a `ResidualMLP`
+e_2        between                R^K → R^K, an MLP of four layers
+e_3        last                   R^K → R^V, a `ResidualMLP`
+φ(D)       vectors                e_3( mean over f, c of e_2( mean over i of e_1(x_if, y_ic) ) )
+d          distance               ‖φ - φ'‖, as √(Σ (φ_k - φ'_k)² + ε²)
+ŝ          similarity             exp(-d), the probability that two batches are of one table
+f_DBI      identification_loss    -s ln ŝ - (1 - s) ln(1 - ŝ), s = 1 for batches of one table
+=========  =====================  ===========================================================================
+
+The paper prints f_DBI without its minus. A norm has no derivative at 0, where batches of one table begin: hence ε.
+"ResidualBlock(4, 32)" is read as four layers of 32 units around which the input is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.learning.backend import require_torch
+from headstart.learning.networks import MLP, Parameters, activate, dense, initial_dense
+
+Array = NDArray[np.float64]
+
+_EPSILON = 1e-6
+_BLOCK_ROWS = 1 << 15
+"""Rows that NumPy carries through the first network at a time."""
+
+
+@dataclass(frozen=True)
+class ResidualMLP:
+    """One layer, then blocks of layers around which their input is added, then one layer; relu throughout.
+
+    Parameters
+    ----------
+    name
+        What the names of its parameters begin with.
+    inputs, units, outputs
+        Sizes.
+    blocks, depth
+        Number of residual blocks, and of layers in each.
+    end_active
+        Whether the last layer has the activation too.
+    """
+
+    name: str
+    inputs: int
+    units: int
+    outputs: int
+    blocks: int
+    depth: int
+    end_active: bool = False
+
+    def initial(self, rng: np.random.Generator) -> Parameters:
+        """Random parameters; the last layers of blocks are small, so that a deep network begins as a shallow one.
+
+        Biases of the first layer are random too: with two inputs the bends of relu would all pass through 0 otherwise.
+        """
+        gain = np.sqrt(2.0)
+        parameters = initial_dense(rng, f"{self.name}.first", self.inputs, self.units, gain)
+        parameters[f"{self.name}.first.bias"] = rng.uniform(-1.0, 1.0, self.units)
+        for b in range(self.blocks):
+            for i in range(self.depth):
+                small = gain / (self.blocks if i == self.depth - 1 else 1.0)
+                parameters |= initial_dense(rng, f"{self.name}.{b}.{i}", self.units, self.units, small)
+        return parameters | initial_dense(
+            rng, f"{self.name}.last", self.units, self.outputs, gain if self.end_active else 1.0
+        )
+
+    def __call__(self, parameters: Mapping[str, Any], inputs: Any) -> Any:
+        """Outputs ``(..., outputs)`` for inputs ``(..., inputs)``; arrays with arrays, tensors with tensors."""
+        hidden = activate("relu", dense(parameters, f"{self.name}.first", inputs))
+        for b in range(self.blocks):
+            inner = hidden
+            for i in range(self.depth):
+                inner = activate("relu", dense(parameters, f"{self.name}.{b}.{i}", inner))
+            hidden = hidden + inner
+        outputs = dense(parameters, f"{self.name}.last", hidden)
+        return activate("relu", outputs) if self.end_active else outputs
+
+
+@dataclass(frozen=True)
+class Dataset2VecNetwork:
+    """The architecture of Dataset2Vec; its parameters are entries of a mapping that begin with `name`.
+
+    Parameters
+    ----------
+    units, outputs
+        K and V.
+    blocks, depth
+        Of the first and the last network.
+    name
+        What the names of its parameters begin with.
+    """
+
+    units: int = 32
+    outputs: int = 32
+    blocks: int = 2
+    depth: int = 2
+    name: str = "dataset2vec"
+
+    @cached_property
+    def within(self) -> ResidualMLP:
+        return ResidualMLP(f"{self.name}.within", 2, self.units, self.units, self.blocks, self.depth, end_active=True)
+
+    @cached_property
+    def between(self) -> MLP:
+        return MLP(f"{self.name}.between", (self.units,) * 5, end_active=True)
+
+    @cached_property
+    def last(self) -> ResidualMLP:
+        return ResidualMLP(f"{self.name}.last", self.units, self.units, self.outputs, self.blocks, self.depth)
+
+    def initial(self, rng: np.random.Generator) -> Parameters:
+        """Random parameters."""
+        return self.within.initial(rng) | self.between.initial(rng) | self.last.initial(rng)
+
+    def __call__(self, parameters: Mapping[str, Any], tables: Sequence[Any]) -> Any:
+        """Vectors (N, V) of N tables, each given by its pairs (q, I, 2); arrays with arrays, tensors with tensors."""
+        if isinstance(tables[0], np.ndarray):
+            pooled = [self._pooled(parameters, pairs) for pairs in tables]
+            join, stack = np.concatenate, np.stack
+        else:
+            torch = require_torch("Dataset2Vec")
+            join, stack = torch.cat, torch.stack
+            hidden = self.within(parameters, join([pairs.reshape(-1, 2) for pairs in tables]))
+            pooled = [
+                part.reshape(*pairs.shape[:2], self.units).mean(1)
+                for pairs, part in zip(tables, hidden.split([p.shape[0] * p.shape[1] for p in tables]), strict=True)
+            ]
+        encoded = self.between(parameters, join(pooled))
+        means, start = [], 0
+        for part in pooled:
+            means.append(encoded[start : start + len(part)].mean(0))
+            start += len(part)
+        return self.last(parameters, stack(means))
+
+    def _pooled(self, parameters: Mapping[str, Array], pairs: Array) -> Array:
+        """Means (q, K) over the rows, some pairs at a time."""
+        q, rows = pairs.shape[:2]
+        step = max(1, _BLOCK_ROWS // max(rows, 1))
+        parts = [self.within(parameters, pairs[i : i + step]).mean(1) for i in range(0, q, step)]
+        return np.concatenate(parts)
+
+
+def table_pairs(features: NDArray[Any], targets: NDArray[Any]) -> Array:
+    """Pairs (F C, I, 2) of a table with features (I, F) and targets (I, C)."""
+    shape = (features.shape[1], targets.shape[1], len(features))
+    pairs = np.empty((*shape, 2))
+    pairs[..., 0] = features.T[:, None, :]
+    pairs[..., 1] = targets.T[None, :, :]
+    return pairs.reshape(-1, shape[2], 2)
+
+
+def distance(left: Any, right: Any) -> Any:
+    """d between vectors (..., V), tensors; its derivative is finite also where they are equal."""
+    difference = left - right
+    return ((difference * difference).sum(-1) + _EPSILON**2).sqrt()
+
+
+def identification_loss(distances: Any, same: Any) -> Any:
+    """f_DBI of pairs of batches by their distances (...); `same` says which are of one table. Tensors."""
+    torch = require_torch("Dataset2Vec")
+    return torch.where(same, distances, -torch.log(-torch.expm1(-distances)))

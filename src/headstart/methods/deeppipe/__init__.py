@@ -1,0 +1,1 @@
+"""DeepPipe: deep pipeline embeddings in a meta-learned Gaussian process."""

@@ -1,0 +1,174 @@
+"""Meta-training of a pipeline network under a Gaussian process: Algorithm 1 of DeepPipe.
+
+=======  =====================  ============================================================================
+symbol   name in code           equation
+=======  =====================  ============================================================================
+y_t      targets                losses of task t, standardised over all that was observed on it, or raw
+φ, m, ψ  `Outputs`              what the network makes of pipelines, see `headstart.methods.deeppipe.network`
+γ        "kernel.…"             length scales, output scale, noise, see `headstart.learning.deep_kernel`
+ln ψ_p                          "kernel.noise" + what the noise head adds, at least that of `LEAST_LOG_NOISE`
+L        batch_loss             mean over tasks of -ln p(y_t - m | φ, ψ, γ) / n_t, equation 6 for m = 0; plus
+                                w/2 times the mean of (y - m)² over all cells of the batch
+=======  =====================  ============================================================================
+
+**The mean.** A task's likelihood hardly minds a wrong mean, for the process makes up for it as soon as there are
+observations; before that the mean is all there is. Hence the second term, which is ours. It is no part of the
+validation loss.
+
+**Batches.** There are two ways to draw them. ``"separate"`` is the paper's: for each task its own pipelines of those
+observed on it. ``"crossed"``: the same pipelines for all tasks of the batch, with what is missing masked. They are then
+embedded once instead of once per task, their kernel matrix is computed once, and one factorisation serves all tasks of
+which nothing is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.learning.backend import require_torch
+from headstart.learning.batches import TaskBatches
+from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
+from headstart.learning.likelihoods import crossed_log_likelihood, kernel_matrix
+from headstart.learning.training import Schedule, Trained, train
+from headstart.methods.deeppipe.network import Outputs, PipelineNetwork
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+BatchKind = Literal["crossed", "separate"]
+
+_MOST_NUMBERS = 4_000_000
+"""In the covariance matrices of tasks that are validated at once."""
+
+
+@dataclass(frozen=True)
+class PipelineBatch:
+    """Features (n, F) of pipelines that all tasks share, or (B, n, F); targets and mask (B, n)."""
+
+    features: Array
+    targets: Array
+    mask: Mask
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def parts(self, size: int) -> list[PipelineBatch]:
+        """Some tasks at a time."""
+        found = []
+        for start in range(0, len(self), size):
+            rows = slice(start, start + size)
+            features = self.features if self.features.ndim == 2 else self.features[rows]
+            found.append(PipelineBatch(features, self.targets[rows], self.mask[rows]))
+        return found
+
+
+_LEAST_CROSSED = 8.0
+"""Observations of a task in a crossed batch, on average, below which batches are drawn for each task on its own."""
+_DRAWS = 10
+
+
+def draw(
+    tasks: TaskBatches, rng: np.random.Generator, n_tasks: int, n_pipelines: int, kind: BatchKind
+) -> PipelineBatch:
+    """A random batch of at most so many tasks and pipelines."""
+    if kind == "separate":
+        batch = tasks.draw(rng, n_tasks, n_pipelines)
+        return PipelineBatch(batch.points, batch.targets, batch.mask)
+    n = min(n_pipelines, tasks.n_pipelines)
+    for _ in range(_DRAWS):
+        columns = np.sort(rng.choice(tasks.n_pipelines, n, replace=False, shuffle=False))
+        which = rng.permutation(len(tasks))[:n_tasks]
+        targets, mask = tasks.crossed(which, columns)
+        some = mask.any(axis=1)  # a task may have none of these pipelines
+        if some.any():
+            return PipelineBatch(tasks.points[columns], targets[some], mask[some])
+    return draw(tasks, rng, n_tasks, n_pipelines, "separate")
+
+
+def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
+    """ln p of each task of a batch divided by its number of observations, a tensor (B,)."""
+    torch = require_torch("DeepPipe")
+    return _log_likelihoods(network(tensors, torch.from_numpy(batch.features)), tensors, batch)
+
+
+def _log_likelihoods(outputs: Outputs, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
+    torch = require_torch("DeepPipe")
+    points = outputs.points if outputs.points.dim() == 3 else outputs.points[None]
+    covariance = kernel_matrix("matern52", points, None, tensors[LENGTHS], tensors[SCALE])
+    log_noise = tensors[NOISE] if outputs.log_noise is None else tensors[NOISE] + outputs.log_noise
+    noise = log_noise.clamp_min(LEAST_LOG_NOISE).exp()
+    covariance = covariance + torch.diag_embed(noise.expand(covariance.shape[:-1]))
+    targets = torch.from_numpy(batch.targets)
+    residuals = targets if outputs.mean is None else targets - outputs.mean
+    mask = None if batch.mask.all() else torch.from_numpy(batch.mask)
+    shared = covariance[0] if outputs.points.dim() == 2 else covariance
+    value = crossed_log_likelihood(shared, residuals, mask)
+    return value / torch.from_numpy(batch.mask.sum(axis=1).astype(np.float64))
+
+
+def batch_loss(
+    network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch, mean_weight: float = 0.0
+) -> Any:
+    """L of a batch, a scalar tensor; `mean_weight` is w."""
+    torch = require_torch("DeepPipe")
+    outputs = network(tensors, torch.from_numpy(batch.features))
+    loss = -_log_likelihoods(outputs, tensors, batch).mean()
+    if mean_weight and outputs.mean is not None:
+        errors = torch.from_numpy(batch.targets) - outputs.mean
+        loss = loss + 0.5 * mean_weight * (errors * errors)[torch.from_numpy(batch.mask)].mean()
+    return loss
+
+
+def validation_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> float:
+    """L of a large batch without gradients, some tasks at a time."""
+    size = max(1, _MOST_NUMBERS // batch.targets.shape[1] ** 2)
+    total = sum(float(log_likelihoods(network, tensors, part).sum()) for part in batch.parts(size))
+    return -total / len(batch)
+
+
+def train_pipeline_network(
+    network: PipelineNetwork,
+    initial: Mapping[str, Array],
+    training: TaskBatches,
+    validation: TaskBatches,
+    schedule: Schedule,
+    rng: np.random.Generator,
+    *,
+    kind: BatchKind = "crossed",
+    n_tasks: int = 24,
+    n_pipelines: int = 96,
+    mean_weight: float = 0.0,
+    validation_tasks: int = 60,
+    name: str = "DeepPipe",
+) -> Trained:
+    """Algorithm 1: steps of Adam on random batches, early stopping on other tasks.
+
+    Parameters
+    ----------
+    network, initial
+        The architecture; parameters of network and kernel to start from.
+    training, validation
+        Tasks to train on and tasks to stop by.
+    schedule, rng
+        See `headstart.learning.training.train`.
+    kind, n_tasks, n_pipelines
+        Of batches; see the module's text.
+    mean_weight
+        w.
+    validation_tasks
+        Most tasks to validate on, with `n_pipelines` each, the same at every check.
+    name
+        For the log.
+    """
+    if kind == "crossed" and min(training.coverage, validation.coverage) * n_pipelines < _LEAST_CROSSED:
+        kind = "separate"  # the tasks have too few pipelines in common
+    held = draw(validation, rng, validation_tasks, n_pipelines, kind)
+
+    def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:
+        return batch_loss(network, tensors, draw(training, stream, n_tasks, n_pipelines, kind), mean_weight)
+
+    return train(initial, loss, lambda tensors: validation_loss(network, tensors, held), schedule, rng, name)

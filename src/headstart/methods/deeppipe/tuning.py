@@ -1,0 +1,158 @@
+"""What a deep kernel makes of pipelines, and its adaptation to a new task: Algorithm 2 of DeepPipe.
+
+=======  ====================  ============================================================================
+symbol   name in code          equation
+=======  ====================  ============================================================================
+z        Located.points        φ(p) / ℓ, (n, Z): what the kernel compares, at length scale 1
+m, ψ     Located.means, noise  prior mean and noise variance of pipelines, in standardised units
+y        standardised          losses of the new task in these units
+L        –                     -ln p(y - m | φ, ψ, γ) + Σ_k (ln γ_k - ln γ⁰_k)² / (2 w²), γ⁰ meta-learned
+w        looseness             how far kernel parameters may go; infinite in the paper
+=======  ====================  ============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
+from headstart.learning.networks import Adam, Parameters
+from headstart.methods.deeppipe.network import PipelineNetwork
+from headstart.numerics.deep_evidence import deep_evidence
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
+KERNEL = (LENGTHS, SCALE, NOISE)
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where pipelines are under some parameters; see the notation."""
+
+    points: Array
+    means: Array
+    log_noise: Array
+    """Before it is kept from going below the least."""
+
+    @property
+    def noise(self) -> Array:
+        return np.asarray(np.exp(np.maximum(self.log_noise, LEAST_LOG_NOISE)))
+
+    @classmethod
+    def of(cls, network: PipelineNetwork, parameters: Mapping[str, Array], features: Array) -> Located:
+        """Pipelines given by their features (n, F)."""
+        outputs = network(parameters, features)
+        means = np.zeros(len(features)) if outputs.mean is None else outputs.mean
+        log_noise = np.full(len(features), float(parameters[NOISE]))
+        if outputs.log_noise is not None:
+            log_noise = log_noise + outputs.log_noise
+        points = outputs.points / np.exp(parameters[LENGTHS])
+        return cls(points, np.asarray(means), log_noise)
+
+    def moved(self, before: Mapping[str, Array], after: Mapping[str, Array]) -> Located:
+        """The same pipelines where only the kernel's parameters differ."""
+        points = self.points * np.exp(before[LENGTHS] - after[LENGTHS])
+        return Located(points, self.means, self.log_noise + float(after[NOISE] - before[NOISE]))
+
+    def take(self, rows: Places) -> Located:
+        return Located(self.points[rows], self.means[rows], self.log_noise[rows])
+
+    def replaced(self, rows: Places, others: Located) -> Located:
+        """With others in the place of some."""
+        fields = []
+        for name in ("points", "means", "log_noise"):
+            value = getattr(self, name).copy()
+            value[rows] = getattr(others, name)
+            fields.append(value)
+        return Located(*fields)
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+
+def tuned(
+    network: PipelineNetwork,
+    parameters: Parameters,
+    features: Array,
+    standardised: Array,
+    *,
+    kernel: bool,
+    masks: Mapping[str, Mask],
+    rows: Places,
+    steps: int,
+    rate: float,
+    looseness: float | None = None,
+    anchor: Mapping[str, Array] | None = None,
+) -> Parameters:
+    """Parameters after some steps of Adam on what was observed; those that are not to change are the same objects.
+
+    Parameters
+    ----------
+    network, parameters
+        Where tuning begins.
+    features, standardised
+        (n, F) and (n,), of what was observed.
+    kernel
+        Whether the kernel's parameters change.
+    masks
+        Which of the network's parameters change, by name; empty for none.
+    rows
+        Observations whose place depends on them.
+    steps, rate
+        Of Adam.
+    looseness
+        w; ``None`` for infinite.
+    anchor
+        γ⁰ among others, as meta-learned; `parameters` when omitted.
+    """
+    start = {name: parameters[name] for name in KERNEL} if kernel else {}
+    center = parameters if anchor is None else anchor
+    adam = Adam({**start, **{name: parameters[name] for name in masks}}, rate)
+    outputs = network(parameters, features)
+    n = len(features)
+    points = np.array(outputs.points)
+    mean = np.zeros(n) if outputs.mean is None else np.array(outputs.mean)
+    extra = np.zeros(n) if outputs.log_noise is None else np.array(outputs.log_noise)
+    weight = 0.0 if looseness is None else looseness**-2
+    moving = bool(masks) and len(rows) > 0
+    for _ in range(steps if kernel or moving else 0):
+        now = {**parameters, **adam.parameters}
+        if moving:
+            moved, pullback = network.with_pullback(now, features[rows])
+            points[rows] = moved.points
+            if moved.mean is not None:
+                mean[rows] = moved.mean
+            if moved.log_noise is not None:
+                extra[rows] = moved.log_noise
+        log_noise = now[NOISE] + extra
+        found = deep_evidence(
+            points,
+            standardised - mean,
+            now[LENGTHS],
+            float(now[SCALE]),
+            np.maximum(log_noise, LEAST_LOG_NOISE),
+            by_points=moving,
+        )
+        by_noise = np.where(log_noise > LEAST_LOG_NOISE, found.by_log_noise, 0.0)
+        gradient: Parameters = {}
+        if kernel:
+            by = (found.by_log_length_scales, np.array(found.by_log_output_scale), np.array(by_noise.sum()))
+            for name, slope in zip(KERNEL, by, strict=True):
+                gradient[name] = weight * (now[name] - center[name]) - slope
+        if moving:
+            assert found.by_points is not None
+            by_network = pullback(
+                -found.by_points[rows],
+                None if moved.mean is None else found.by_residuals[rows],
+                None if moved.log_noise is None else -by_noise[rows],
+            )
+            gradient |= {name: np.where(mask, by_network[name], 0.0) for name, mask in masks.items()}
+        else:
+            gradient |= {name: np.zeros_like(parameters[name]) for name in masks}
+        adam.step(gradient)
+    return {**parameters, **{name: value.copy() for name, value in adam.parameters.items()}}

@@ -1,0 +1,1 @@
+"""PMF: probabilistic matrix factorisation over pipelines."""

@@ -1,0 +1,242 @@
+"""The protocol of a replay: one method on one recorded task.
+
+- Candidates are the pipelines observed on the task.
+- Every method begins with the task's initial pipelines. One without a value spends an evaluation, as a crash. If none
+  of them has a value, one random candidate follows, the same for all methods.
+- Regret is the lowest loss found so far minus the lowest recorded for the task; before the first success the highest
+  recorded one stands for what was found.
+- A run ends when the optimum is found: its regret is 0 from there on.
+- A method may try several pipelines at each step (`per_step`), as multi-budget random search does.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import Exhausted, InvalidInput
+from headstart.evaluation.recorded import Replay, recorded_task
+from headstart.metadata.metadataset import MetaDataset
+from headstart.optimizers.base import Optimizer
+from headstart.registry import create, parsed
+from headstart.trials import Limits, Trial
+
+Array = NDArray[np.float64]
+N_INITIAL = 5
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is replayed: an optimizer by its name and settings, and how many pipelines it tries at each step.
+
+    >>> Method.parse("gp")
+    Method(text='gp', name='gp', settings={}, per_step=1)
+    >>> Method.parse("gp(kernel=linear, ard=False)").settings
+    {'kernel': 'linear', 'ard': False}
+    >>> Method.parse("random4x").per_step
+    4
+    """
+
+    text: str
+    name: str
+    settings: dict[str, Any]
+    per_step: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Method:
+        """From ``NAME`` or ``NAME(setting=value, …)``; ``randomKx`` tries K pipelines at each step."""
+        called, settings = parsed(text)
+        several = re.fullmatch(r"random([1-9]\d*)x", called)
+        name = "random" if several else called
+        return cls(text.strip(), name, settings, int(several[1]) if several else 1)
+
+    @classmethod
+    def called(cls, label: str, text: str) -> Method:
+        """A method by its text, that goes by another name in results.
+
+        >>> Method.called("gp-linear", "gp(kernel=linear)")
+        Method(text='gp-linear', name='gp', settings={'kernel': 'linear'}, per_step=1)
+        """
+        return replace(cls.parse(text), text=cls.parse(label).text)
+
+    @classmethod
+    def of(cls, method: str | Method) -> Method:
+        """From its text, or as it is."""
+        return method if isinstance(method, Method) else cls.parse(method)
+
+    def make(self) -> Optimizer:
+        """A new optimizer, before `meta_fit`."""
+        try:
+            optimizer: Optimizer = create("optimizer", self.name, **self.settings)
+        except TypeError as error:  # a setting that it does not have
+            raise InvalidInput(f"method {self.text!r} cannot be made: {error}") from error
+        return optimizer
+
+    @property
+    def written(self) -> str:
+        """The name as it stands in the text: ``random4x`` for what is `random` by name.
+
+        >>> Method.parse("random4x").written
+        'random4x'
+        """
+        return self.text.partition("(")[0].strip()
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it is compared by rank, which needs one evaluation for each step."""
+        return self.per_step == 1
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One run on one task.
+
+    Parameters
+    ----------
+    regrets
+        (evaluations,), after each step.
+    chosen
+        Ids of the pipelines tried, in order.
+    seconds
+        What the suggestions took together, initial pipelines left out.
+    suggestions
+        How many there were.
+    """
+
+    regrets: Array
+    chosen: tuple[int, ...]
+    seconds: float
+    suggestions: int
+
+
+def initial_ids(meta: MetaDataset, task: int, number: int, prescribed: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Ids of the pipelines that every method begins with on this task.
+
+    Parameters
+    ----------
+    meta, task
+        The meta-dataset and the position of the task in it.
+    number
+        Seeds the random candidate that follows when no initial pipeline has a value.
+    prescribed
+        Instead of those of the meta-dataset.
+    """
+    begin = tuple(meta.initial[task] if prescribed is None else prescribed)
+    losses = meta.loss_row(task)
+    if begin and np.isfinite(losses[meta.everything.rows(begin)]).any():
+        return begin
+    known = np.flatnonzero(np.isfinite(losses))
+    if len(known) == 0:
+        raise InvalidInput(f"task {meta.tasks[task]!r} of meta-dataset {meta.name!r} has no loss at all")
+    drawn = np.random.default_rng(number).choice(known)
+    return (*begin, int(meta.pipelines.ids[drawn]))
+
+
+def run_task(
+    optimizer: Optimizer,
+    meta: MetaDataset,
+    task: int,
+    evaluations: int = 100,
+    seed: int = 0,
+    *,
+    per_step: int = 1,
+    initial: Sequence[int] | None = None,
+) -> TaskRun:
+    """Replay a method, meta-trained if it is to be, on one task.
+
+    Parameters
+    ----------
+    optimizer
+        Is not changed.
+    meta, task
+        The meta-dataset and the position of the task in it.
+    evaluations
+        Steps, the initial pipelines included.
+    seed
+        Of the run.
+    per_step
+        Pipelines tried at each step after the initial ones.
+    initial
+        Ids to begin with instead of those of the meta-dataset.
+    """
+    begin = initial_ids(meta, task, task, initial)
+    losses = meta.loss_row(task)
+    optimum, found = float(np.nanmin(losses)), float(np.nanmax(losses))
+    objective, limits = Replay(meta, task), Limits()
+    run = optimizer.start(recorded_task(meta, task, begin), seed)
+    regrets = np.zeros(evaluations)
+    chosen: list[int] = []
+    seconds, suggestions = 0.0, 0
+    for step in range(evaluations):
+        for _ in range(1 if step < len(begin) else per_step):
+            started = time.perf_counter()
+            try:
+                (proposal,) = run.ask(1)
+            except Exhausted:
+                break
+            if step >= len(begin):
+                seconds += time.perf_counter() - started
+                suggestions += 1
+            outcome = objective(proposal.pipeline, limits, 0)
+            run.tell(Trial(proposal, outcome, 0.0, 0.0))
+            chosen.append(int(proposal.pipeline.id or 0))
+            found = min(found, outcome.loss) if outcome.loss is not None else found
+            if found <= optimum:
+                break
+        regrets[step] = found - optimum
+        if found <= optimum:
+            break
+    return TaskRun(regrets, tuple(chosen), seconds, suggestions)
+
+
+def expected_random(
+    meta: MetaDataset, task: int, evaluations: int = 100, *, per_step: int = 1, initial: Sequence[int] | None = None
+) -> Array:
+    """Mean regret (evaluations,) of random search on a task, in closed form.
+
+    The initial pipelines come before and are not drawn again.
+    """
+    begin = initial_ids(meta, task, task, initial)
+    losses = np.asarray(meta.loss_row(task), dtype=np.float64)
+    columns = meta.everything.rows(begin)
+    optimum, found = float(np.nanmin(losses)), float(np.nanmax(losses))
+    rest = losses.copy()
+    rest[columns] = np.nan
+    ordered = np.sort(rest[np.isfinite(rest)])
+    regrets = np.zeros(evaluations)
+    for step in range(evaluations):
+        if step < len(begin):
+            found = float(np.fmin(found, losses[columns[step]]))
+            regrets[step] = found - optimum
+            continue
+        drawn = per_step * (step + 1 - len(begin))
+        regrets[step] = expected_lowest(np.minimum(ordered, found), drawn) - optimum
+    return regrets
+
+
+def expected_lowest(ordered: Array, drawn: int) -> float:
+    """Mean of the lowest of so many values drawn without replacement from these n, which are in ascending order.
+
+    The lowest of k is the i-th lowest of all with probability C(n − i, k − 1) / C(n, k).
+
+    >>> round(expected_lowest(np.array([0.0, 1.0, 2.0]), 2), 4)  # the pairs' lowest are 0, 0 and 1
+    0.3333
+    """
+    from scipy.special import gammaln
+
+    n = len(ordered)
+    k = min(drawn, n)
+    places = np.arange(1, n - k + 2)
+    log_share = (
+        gammaln(n - places + 1)
+        - gammaln(n - places - k + 2)
+        - gammaln(k)
+        - (gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    )
+    return float(np.exp(log_share) @ ordered[: n - k + 1])

@@ -1,0 +1,230 @@
+"""What a replay found: regrets of methods on tasks, with means, intervals, ranks and paired tests.
+
+Saved as one JSON file per meta-dataset and split, all methods together::
+
+    {"meta": "pmf", "split": "test", "evaluations": 100, "seeds": 1, "tasks": [464, …], "names": ["…"],
+     "methods": {"gp": {"curves": [[…], …], "regret_mean": […], "regret_ci": […], "rank_mean": […], "rank_ci": […],
+                        "seconds_per_suggestion": 0.05, "settings": {…}, "versions": {…}, …}}}
+
+``curves`` are tasks × evaluations, the mean over seeds; ``*_ci`` are half widths of 95 % intervals over tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.errors import InvalidInput
+from headstart.replay.protocol import Method
+from headstart.replay.reference import EVALUATIONS
+
+Array = NDArray[np.float64]
+_Z = 1.959963984540054
+_DIGITS = 6
+_CURVE_DIGITS = 4
+"""Significant digits kept of each regret; means are made of what is kept."""
+RUNS = ("meta", "split", "evaluations", "seeds", "tasks")
+"""What all methods of one file share."""
+
+
+def half_width(values: Array) -> Array:
+    """Half width of the 95 % interval of the mean over the first axis."""
+    n = len(values)
+    width: Array = _Z * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1:], np.nan)
+    return width
+
+
+def ranks(curves: Sequence[Array]) -> Array:
+    """Ranks of M methods, each with curves (T, E): (M, T, E), 1 for the lowest regret, ties sharing their mean."""
+    from scipy.stats import rankdata
+
+    places: Array = rankdata(np.stack(curves), axis=0)
+    return places
+
+
+def wilcoxon(one: Array, other: Array) -> float:
+    """Two-sided p-value of the paired signed-rank test; 1 where nothing differs."""
+    from scipy.stats import wilcoxon as test
+
+    difference = one - other
+    return float(test(difference).pvalue) if np.any(difference != 0) else 1.0
+
+
+@dataclass
+class Results:
+    """Regrets of methods on the same tasks.
+
+    Parameters
+    ----------
+    meta, split
+        Names of the meta-dataset and of the tasks' split.
+    evaluations, seeds
+        Steps of a run, and runs for each task.
+    tasks, names
+        Positions of the tasks in the meta-dataset, and their names.
+    methods
+        By the text that names them: ``curves`` and facts; see the module's text.
+    """
+
+    meta: str
+    split: str
+    evaluations: int
+    seeds: int
+    tasks: list[int]
+    names: list[str]
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def curves(self, method: str) -> Array:
+        """Regrets (tasks, evaluations) of a method, NaN on tasks that it could not be run on."""
+        rows = self.methods[method]["curves"]
+        empty = [np.nan] * self.evaluations
+        return np.array([empty if row is None else row for row in rows], dtype=np.float64)
+
+    def complete(self, method: str) -> bool:
+        """Whether a method ran on all tasks; one that needs raw tables may not."""
+        return all(row is not None for row in self.methods[method]["curves"])
+
+    def same_runs(self, other: Results) -> bool:
+        """Whether methods of another replay can stand beside those of this one: the same tasks, evaluations, seeds."""
+        return all(getattr(self, part) == getattr(other, part) for part in RUNS)
+
+    def ranked(self) -> list[str]:
+        """Methods that are ranked against each other: one evaluation for each step, on all tasks."""
+        return [name for name in self.methods if Method.parse(name).ranked and self.complete(name)]
+
+    def add(self, method: str, curves: Sequence[Array | None], **facts: Any) -> None:
+        """Take in a method's curves, (evaluations,) for each task, ``None`` where it could not be run."""
+        rows = [None if row is None else rounded(row, _CURVE_DIGITS) for row in curves]
+        self.methods[method] = {"curves": rows, **facts}
+        self.summarise()
+
+    def summarise(self) -> None:
+        """Means, intervals and ranks of all methods; ranks change when a method is added."""
+        for name, entry in self.methods.items():
+            found = self.curves(name)
+            found = found[np.isfinite(found[:, 0])]
+            entry["n_tasks"] = len(found)
+            entry["regret_mean"] = rounded(found.mean(axis=0) if len(found) else np.full(self.evaluations, np.nan))
+            entry["regret_ci"] = rounded(half_width(found)) if len(found) else entry["regret_mean"]
+            entry["rank_mean"] = entry["rank_ci"] = None
+        ranked = self.ranked()
+        if not ranked:
+            return
+        for name, places in zip(ranked, ranks([self.curves(name) for name in ranked]), strict=True):
+            self.methods[name]["rank_mean"] = rounded(places.mean(axis=0))
+            self.methods[name]["rank_ci"] = rounded(half_width(places))
+        best = self.best()
+        for name, entry in self.methods.items():
+            entry["versus"] = None
+            if name != best and entry["n_tasks"]:
+                entry["versus"] = {"method": best, **self.versus(name, best, self.evaluations)}
+
+    def best(self) -> str:
+        """The method with the lowest mean regret at the end: of the ranked ones, if there are any."""
+        ordered = order_by_regret(self, self.evaluations)
+        ranked = set(self.ranked())
+        return next((name for name in ordered if name in ranked), ordered[0])
+
+    def versus(self, method: str, other: str, evaluation: int) -> dict[str, Any]:
+        """Paired comparison after so many evaluations: mean difference, half width of its interval, p-value, wins."""
+        one, two = self.curves(method)[:, evaluation - 1], self.curves(other)[:, evaluation - 1]
+        both = np.isfinite(one) & np.isfinite(two)
+        one, two = one[both], two[both]
+        difference = one - two
+        return {
+            "difference": _number(difference.mean()),
+            "ci": _number(half_width(difference)),
+            "p": _number(wilcoxon(one, two)),
+            "wins": int((difference < 0).sum()),
+            "losses": int((difference > 0).sum()),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the file, all or nothing: one line for each task of each method, so that it is readable and small."""
+        content = {
+            "meta": self.meta,
+            "split": self.split,
+            "evaluations": self.evaluations,
+            "seeds": self.seeds,
+            "tasks": self.tasks,
+            "names": self.names,
+        }
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
+        methods = []
+        for name in sorted(self.methods):
+            entry = dict(self.methods[name])
+            rows = ",\n".join(_json(row) for row in entry.pop("curves"))
+            facts = [f"{json.dumps(key)}: {_json(value)}" for key, value in sorted(entry.items())]
+            methods.append(f'{json.dumps(name)}: {{\n"curves": [\n{rows}],\n' + ",\n".join(facts) + "}")
+        lines.append('"methods": {\n' + ",\n".join(methods) + "}")
+        write_whole(path, "{" + ",\n".join(lines) + "}\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**content)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"{path} must hold the results of a replay as JSON: {error}") from error
+
+
+_COLUMNS = 5
+
+
+def evaluations_shown(results: Results) -> list[int]:
+    """After how many evaluations figures are shown in tables."""
+    before = [e for e in EVALUATIONS if e < results.evaluations]
+    return [*before[-_COLUMNS + 1 :], results.evaluations]  # of more there is no room in a terminal
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, all or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+def order_by_regret(results: Results, evaluation: int) -> list[str]:
+    """Methods from the lowest mean regret after so many evaluations on; those that could not run on all tasks last."""
+
+    def place(method: str) -> tuple[bool, float, str]:
+        regret = results.methods[method]["regret_mean"][evaluation - 1]
+        return not results.complete(method), np.inf if regret is None else regret, method
+
+    return sorted(results.methods, key=place)
+
+
+def _number(value: Any, digits: int = _DIGITS) -> float | None:
+    """Rounded; ``None`` where there is none, as JSON has no NaN."""
+    return float(f"{value:.{digits}g}") if np.isfinite(value) else None
+
+
+def rounded(values: Array, digits: int = _DIGITS) -> list[float | None]:
+    """Numbers for JSON, with so many significant digits."""
+    return [_number(value, digits) for value in values]
+
+
+def shown(value: float | None, form: str = ".4f") -> str:
+    """A number for people; a dash where there is none.
+
+    >>> shown(0.12345), shown(None)
+    ('0.1235', '–')
+    """
+    return "–" if value is None else format(value, form)
+
+
+def _json(value: Any) -> str:
+    """JSON without blanks, whole numbers without ``.0``."""
+    if isinstance(value, list):
+        return "[" + ",".join(_json(v) for v in value) + "]"
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}g}"
+    return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -1,0 +1,165 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from headstart.errors import InvalidInput, MissingDependency, NumericalError
+from headstart.learning.backend import one_torch_thread, require_torch
+from headstart.learning.training import Schedule, TorchAdam, train
+
+torch = pytest.importorskip("torch")
+
+
+def bowl(tensors, rng):
+    return ((tensors["x"] - torch.from_numpy(rng.normal(3.0, 0.01, 2))) ** 2).sum()
+
+
+def from_three(tensors):
+    return ((tensors["x"] - 3.0) ** 2).sum()
+
+
+def test_it_descends_and_keeps_the_best():
+    start = {"x": np.zeros(2)}
+    trained = train(start, bowl, from_three, Schedule(400, 0.05, check_every=50), np.random.default_rng(0))
+    np.testing.assert_allclose(trained.parameters["x"], 3.0, atol=0.02)
+    assert trained.validation_loss == trained.checks[:, 1].min()
+    assert trained.step == trained.checks[trained.checks[:, 1].argmin(), 0]
+    np.testing.assert_array_equal(start["x"], 0.0)
+
+
+def test_it_stops_when_validation_gets_worse_and_gives_what_was_best():
+    def away(tensors):
+        return (tensors["x"] ** 2).sum()
+
+    trained = train(
+        {"x": np.zeros(2)}, bowl, away, Schedule(1000, 0.01, check_every=10, patience=3), np.random.default_rng(0)
+    )
+    assert trained.step == 0
+    assert trained.checks[-1, 0] == 30
+    np.testing.assert_array_equal(trained.parameters["x"], 0.0)
+
+
+def test_the_same_arguments_give_the_same_and_global_seeds_stay():
+    torch.manual_seed(5)
+    numpy_state, torch_state = np.random.get_state()[1].copy(), torch.get_rng_state().clone()  # noqa: NPY002
+    results = [
+        train({"x": np.ones(2)}, bowl, from_three, Schedule(30, 0.1), np.random.default_rng(4)).parameters["x"]
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), torch_state)
+
+
+def test_threads_are_restored_also_after_an_error():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(KeyError), one_torch_thread():
+            raise KeyError
+        with one_torch_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_only_weights_decay():
+    start = {"a.weight": np.ones(1), "a.bias": np.ones(1)}
+    schedule = Schedule(20, 0.1, check_every=20, weight_decay=0.5)
+    trained = train(
+        start, lambda t, _: 0.0 * (t["a.weight"] + t["a.bias"]).sum(), lambda t: t["a.weight"].sum(), schedule,
+        np.random.default_rng(0),
+    )  # fmt: skip
+    assert trained.parameters["a.weight"] < 0.9
+    assert trained.parameters["a.bias"] == 1.0
+
+
+def test_numbers_that_are_not_finite_are_an_error():
+    with pytest.raises(NumericalError, match="finite losses"):
+        train({"x": np.zeros(2)}, lambda t, _: t["x"].sum() / 0, from_three, Schedule(5), np.random.default_rng(0))
+    with pytest.raises(NumericalError, match="finite validation"):
+        train({"x": np.zeros(2)}, bowl, lambda _: np.nan, Schedule(5), np.random.default_rng(0))
+    with pytest.raises(InvalidInput, match="learning_rate positive"):
+        Schedule(learning_rate=0.0)
+
+
+def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependency, match=r"FSBO needs torch: pip install \"headstart\[neural\]\""):
+        require_torch("FSBO")
+
+
+def test_using_what_was_trained_needs_no_torch(tmp_path):
+    from headstart.baselines.fsbo import FSBO
+    from headstart.testing.examples import small_meta
+
+    surrogate = FSBO(units=4, layers=1, width=2, steps=3, n_tasks=2, n_pipelines=8).meta_fit(small_meta())
+    surrogate.save(tmp_path / "fsbo.npz")
+    code = f"""
+import sys
+import numpy as np
+from headstart.history import History
+from headstart.baselines.fsbo import FSBO
+from headstart.baselines.dngo import DNGO
+from headstart.testing.examples import live_task, random_trials
+task = live_task()
+history = History(task.candidates)
+for trial in random_trials(task, 6):
+    history.add(trial)
+for surrogate in (FSBO.load({str(tmp_path / "fsbo.npz")!r}), DNGO(steps=3)):
+    surrogate.start(task).fit(history).predict(task.candidates.sample(np.random.default_rng(0), 5))
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_steps_are_those_of_torch():
+    rng = np.random.default_rng(0)
+    start = {"a.weight": rng.standard_normal((3, 2)), "a.bias": rng.standard_normal(2)}
+    own, theirs = ({k: torch.tensor(v, requires_grad=True) for k, v in start.items()} for _ in range(2))
+    adam = TorchAdam(torch, own, weight_decay=0.1)
+    groups = [{"params": [theirs["a.weight"]], "weight_decay": 0.1}, {"params": [theirs["a.bias"]], "weight_decay": 0}]
+    reference = torch.optim.AdamW(groups, lr=0.03)
+    for _ in range(20):
+        for tensors in (own, theirs):
+            for tensor in tensors.values():
+                tensor.grad = None
+            sum((t**2 + torch.sin(3 * t)).sum() for t in tensors.values()).backward()
+        torch.nn.utils.clip_grad_norm_(theirs.values(), 2.0)
+        adam.step(0.03, clip=2.0)
+        reference.step()
+    for name in start:
+        np.testing.assert_allclose(own[name].detach().numpy(), theirs[name].detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("at", [25, 5])
+def test_a_covariance_that_breaks_late_ends_it_with_the_best_so_far(at, caplog):
+    calls = iter(range(1000))
+
+    def breaking(tensors, rng):
+        if next(calls) >= at:
+            raise NumericalError("the covariance is not positive definite")
+        return bowl(tensors, rng)
+
+    arguments = {"x": np.zeros(2)}, breaking, from_three, Schedule(100, 0.05, check_every=10), np.random.default_rng(0)
+    if at < 10:
+        with pytest.raises(NumericalError, match="at step 5 the covariance"):
+            train(*arguments)
+        return
+    trained = train(*arguments)
+    assert trained.step == 20
+    assert "ends with the best so far" in caplog.text
+
+
+def test_a_validation_that_breaks_is_no_best():
+    def sometimes(tensors):
+        if float(tensors["x"][0].detach()) > 1.0:
+            raise NumericalError("broken")
+        return from_three(tensors)
+
+    trained = train({"x": np.zeros(2)}, bowl, sometimes, Schedule(60, 0.1, check_every=10), np.random.default_rng(0))
+    assert trained.parameters["x"][0] <= 1.0
+    assert np.isnan(trained.checks[-1, 1])

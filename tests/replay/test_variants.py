@@ -1,0 +1,101 @@
+"""Other matrices to learn from."""
+
+import numpy as np
+import pytest
+
+from headstart.errors import InvalidInput
+from headstart.metadata import MetaDataset
+from headstart.optimizers.random import RandomSearch
+from headstart.replay.partition import Partition
+from headstart.replay.protocol import Method
+from headstart.replay.runner import given_to, replay
+from headstart.replay.variants import only, sparse
+from headstart.testing.examples import small_meta
+
+
+@pytest.fixture
+def meta():
+    small = small_meta(n_tasks=8)
+    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
+    splits = {"train": [0, 1, 2, 3], "validation": [4, 5], "test": [6, 7]}
+    ids = [str(10 * task) for task in range(8)]
+    return MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="m", ids=ids)
+
+
+@pytest.fixture
+def partition(meta):
+    return Partition.of(meta, "test")
+
+
+class TestSparse:
+    def test_so_many_cells_are_missing_and_the_others_are_as_before(self, meta, partition):
+        found = sparse(0.7).learning(meta, partition)
+        whole = partition.learning(meta)
+        parts = [(found, whole), (found.validation, whole.validation)]
+        cells = np.concatenate([part.losses.ravel() for part, _ in parts])
+        assert np.isnan(cells).mean() == pytest.approx(0.7, abs=0.5 / len(cells))
+        for thinned, before in parts:
+            known = np.isfinite(thinned.losses)
+            np.testing.assert_array_equal(thinned.losses[known], before.losses[known])
+            assert thinned.tasks == before.tasks
+            assert np.isnan(thinned.losses).mean() > 0.5
+
+    def test_the_seed_decides_and_nothing_else_is_changed(self, meta, partition):
+        before = meta.losses.copy()
+        first, again, other = (sparse(0.5, seed).learning(meta, partition) for seed in (0, 0, 1))
+        np.testing.assert_array_equal(first.losses, again.losses)
+        assert first.key == again.key != other.key
+        np.testing.assert_array_equal(meta.losses, before)
+
+    def test_more_than_are_there_cannot_be_kept(self, meta, partition):
+        with pytest.raises(InvalidInput, match="missing already"):
+            sparse(0.01).learning(meta, partition)
+        with pytest.raises(InvalidInput, match="less than 1"):
+            sparse(1.0)
+
+
+class TestOnly:
+    def test_listed_tasks_are_all_that_is_known(self, meta, partition):
+        found = only(["10", "30", "40", "60", "99"]).learning(meta, partition)
+        assert found.tasks == ("task 1", "task 3", "task 4")  # 6 is tested on
+        assert found.validation is None
+
+    def test_none_is_not_enough(self, meta, partition):
+        with pytest.raises(InvalidInput, match="none of the 1 tasks"):
+            only(["60"]).learning(meta, partition)
+
+
+@pytest.mark.parametrize(
+    ("text", "called"), [("gp", "gp-few"), ("gp(ard=False)", "gp-few(ard=False)"), ("random4x", "random4x-few")]
+)
+def test_names_of_methods(text, called):
+    method = only(["1"]).called(Method.parse(text))
+    assert method.text == called
+    again = Method.parse(method.text.replace("-few", ""))
+    assert (method.name, method.settings, method.per_step) == (again.name, again.settings, again.per_step)
+
+
+def test_replay_of_a_variant(meta, partition, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(RandomSearch, "meta_fit", lambda self, learning: seen.append(learning) or self)
+    out = tmp_path / "r.json"
+    variant = only(["0", "20"])
+    replay(meta, ["random"], partition, evaluations=6, out=out)
+    results = replay(meta, ["random"], partition, evaluations=6, out=out, variant=variant)
+    assert set(results.methods) == {"random", "random-few"}
+    assert [learned.tasks for learned in seen] == [meta.tasks[:4], ("task 0", "task 2")]
+    assert results.methods["random"]["curves"] == results.methods["random-few"]["curves"]  # the same tasks and start
+    facts = results.methods["random-few"]["learned_from"]
+    assert (facts["variant"], facts["tasks"], facts["validation"], facts["of"]["tasks"]) == ("few", 2, 0, 4)
+    assert set(results.ranked()) == {"random", "random-few"}
+    replay(meta, ["random"], partition, evaluations=6, out=out, variant=variant)
+    assert len(seen) == 2
+    replay(meta, ["random"], partition, evaluations=6, out=out, variant=only(["0"]))
+    assert len(seen) == 3
+
+
+def test_what_was_given_is_as_before_without_a_variant(meta, partition):
+    designs = partition.initial_designs(meta)
+    plain, few, fewer = (given_to(meta, partition, designs, v) for v in (None, only(["0", "10"]), only(["0"])))
+    assert len({plain, few, fewer}) == 3
+    assert plain == given_to(meta, partition, designs)
