@@ -20,7 +20,7 @@ from headstart.testing.examples import live_task
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 
-PROGRAM = Path(__file__).with_name("run_program.py")
+PROGRAM = Path(__file__).parents[1] / "run_program.py"
 
 
 @pytest.fixture(scope="module")
