@@ -1,7 +1,8 @@
-"""Four tiny methods that prove the contracts before the real ones arrive.
+"""Tiny methods that prove the contracts before the real ones arrive.
 
 Each stands for a kind: a transductive surrogate (knows only recorded pipelines, as PMF does), a surrogate that needs
-the table (as DMFBS does), a tree (as Mosaic does) and a multi-step optimizer with sub-problems (as ADMM does).
+the table (as DMFBS does), a tree (as Mosaic does), a multi-step optimizer that waits, and one that splits a problem (as
+ADMM does).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import numpy as np
 
 from headstart.errors import NeedsTable, UnknownPipeline
 from headstart.history import History
+from headstart.learning.base import Needs
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, tried_ids, untried
-from headstart.space.encoded import Encoded
+from headstart.space import Algorithm, Encoded, Float, Pipeline, PipelineSpace, Stage
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.task import Task
 from headstart.trials import Fidelity, Proposal, Trial
@@ -57,11 +59,15 @@ class TransductiveSurrogate(Surrogate):
 class TableSurrogate(Surrogate):
     """Says the same of all pipelines: the mean target, plus what the table's size adds."""
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(table=True)
+
     def start(self, task: Task) -> Self:
         if task.dataset is None:
             raise NeedsTable("this surrogate needs the table of the task; give Task(dataset=...)")
         fresh = super().start(task)
-        fresh._size = float(np.log1p(len(task.dataset)))
+        fresh._size = float(np.log1p(task.dataset.n_rows * task.dataset.n_features))
         return fresh
 
     def fit(self, history: History) -> Self:
@@ -140,6 +146,74 @@ class MultiStepOptimizer(Optimizer):
         self._done += 1
         if trial.proposal.origin.get("by") == "explore":
             self._multiplier = min(1.0, self._multiplier + (0.0 if trial.outcome.ok else 0.2))
+
+
+class SplittingOptimizer(Optimizer):
+    """The skeleton of operator splitting: one structure, whose numeric hyper-parameters a sub-solver searches.
+
+    The sub-problem is over relaxed values θ̃ in a box, which proposals keep in their origin. Its targets are those of the
+    augmented Lagrangian f + λᵀ(θ̃ − δ) + ρ/2 ‖θ̃ − δ‖² + μ max(0, g − bound) at the multipliers as they are now. After each
+    round of three results δ is the snapped best, λ is raised by ρ (θ̃ − δ), and a draw decides whether μ is.
+    """
+
+    parts = {"solver": "optimizer"}  # noqa: RUF012
+    size, rho = 3, 1.0
+
+    def __init__(self, solver: Optimizer | str = "gp") -> None:
+        self.solver = solver
+
+    def prepare(self) -> None:
+        space, candidates = self.task.space, self.task.candidates
+        self._given: dict[str, str] = {}
+        for stage in reversed(space.stages):
+            names = candidates.allowed(self._given)[stage.name]
+            self._given[stage.name] = max(names, key=lambda name: len(space.relaxed({stage.name: name})))
+        self._columns = space.relaxed(self._given).columns
+        names = [f"x{column}" for column in self._columns]
+        self._box = PipelineSpace("box", [Stage("box", [Algorithm("theta", params=[Float(n, 0, 1) for n in names])])])
+        self._multipliers, self._snapped = np.zeros(len(names)), np.full(len(names), 0.5)
+        self._price, self._done = 0.0, 0
+        view = self.history.view(self._box, self.lagrangian, (), self.boxed)
+        self._solver = self.part("solver").start(Task(self._box), self.seed, view)
+
+    def relaxed(self, proposal: Proposal) -> np.ndarray:
+        known = proposal.origin.get("relaxed")
+        return np.array(known) if known else self.task.candidates.encode([proposal.pipeline]).values[0, self._columns]
+
+    def boxed(self, proposals) -> Encoded:
+        points = [self.relaxed(proposal).tolist() for proposal in proposals]
+        params = [{f"x{c}": value for c, value in zip(self._columns, point, strict=True)} for point in points]
+        return self._box.encode([Pipeline(["theta"], [values]) for values in params])
+
+    def lagrangian(self, trial: Trial) -> float:
+        apart = self.relaxed(trial.proposal) - self._snapped
+        over = sum(max(0.0, trial.outcome.constraints.get(c.name, 0.0) - c.upper) for c in self.task.constraints)
+        penalty = self._multipliers @ apart + self.rho / 2 * apart @ apart
+        return float(trial.outcome.loss + penalty + self._price * over)
+
+    def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
+        if self._done < number // self.size * self.size:
+            return None
+        inner = self._solver.suggest(number, rng)
+        point = np.zeros(self.task.space.width)
+        point[self._columns] = [inner.pipeline.params[0][f"x{column}"] for column in self._columns]
+        found = untried(self.task.candidates.nearest(point, self._given), tried_ids(self.history))
+        if not len(found):
+            return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
+        return Proposal(number, found[0], {"by": "theta", "relaxed": point[self._columns].tolist()})
+
+    def proposed(self, proposal: Proposal) -> None:
+        self._solver.proposed(proposal)
+
+    def observe(self, trial: Trial) -> None:
+        self._solver.observe(trial)
+        self._done += 1
+        if self._done % self.size == 0 and self.history.best is not None:
+            best = self.history.best.proposal
+            relaxed = self.relaxed(best)
+            self._snapped = self.task.candidates.encode([best.pipeline]).values[0, self._columns]
+            self._multipliers = self._multipliers + self.rho * (relaxed - self._snapped)
+            self._price += float(self.stream(trial.number).random() < 0.5)
 
 
 class ColumnMeans(MetaFeatures):

@@ -1,13 +1,14 @@
 """Every optimizer, and the fakes that stand for the kinds to come, under the public contract."""
 
 import numpy as np
-from fakes import MultiStepOptimizer, TransductiveSurrogate, TreeOptimizer
+from fakes import MultiStepOptimizer, SplittingOptimizer, TransductiveSurrogate, TreeOptimizer
 
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.portfolio import Default, Portfolio
 from headstart.optimizers.random import RandomSearch
 from headstart.surrogates.forest import ForestSurrogate
 from headstart.testing import OptimizerContract
+from headstart.testing.examples import evaluate, live_task
 from headstart.trials import Fidelity
 
 
@@ -77,3 +78,29 @@ class TestMultiStep(OptimizerContract):
 
     def make(self, task):
         return MultiStepOptimizer()
+
+
+class TestSplitting(OptimizerContract):
+    waits = True
+
+    def make(self, task):
+        return SplittingOptimizer(Bayes("gp", n_samples=50, n_starts=1, n_initial=2))
+
+
+def test_a_sub_solver_sees_the_lagrangian_of_relaxed_values():
+    """Targets and encoding of a view, against the formula by hand, after the multipliers have changed."""
+    optimizer = SplittingOptimizer(RandomSearch()).start(live_task(), 3)
+    for _ in range(9):
+        (proposal,) = optimizer.ask(1)
+        optimizer.tell(evaluate(proposal, optimizer.task, 3))
+    view = optimizer._solver.history
+    assert view.trials is optimizer.history.trials
+    relaxed = np.array([t.proposal.origin["relaxed"] for t in optimizer.history])
+    np.testing.assert_allclose(view.encoded.values, relaxed, atol=1e-8)
+    assert np.abs(optimizer._multipliers).sum() > 0
+    apart = relaxed - optimizer._snapped
+    losses = np.array([t.outcome.loss for t in optimizer.history])
+    np.testing.assert_allclose(
+        view.targets(), losses + apart @ optimizer._multipliers + 0.5 * (apart**2).sum(axis=1), atol=1e-12
+    )
+    assert len(optimizer.history.encoded.values[0]) == optimizer.task.space.width

@@ -96,7 +96,7 @@ class Bayes(Optimizer):
         """Random candidates, neighbours of the best trials, and where hill climbing from the best of them leads."""
         candidates = self.task.candidates
         order = np.argsort(history.targets(), kind="stable")
-        leaders = [history.trials[i].pipeline for i in order[: max(1, self.n_starts // 2)]]
+        leaders = history.encoded.take(order[: max(1, self.n_starts // 2)])
         parts = [candidates.sample(rng, self.n_samples), *(candidates.neighbours(p, rng) for p in leaders)]
         found = untried(Encoded.concatenate([p for p in parts if len(p)]), tried)
         if len(found) == 0:

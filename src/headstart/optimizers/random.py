@@ -17,8 +17,7 @@ _ATTEMPTS = 100
 def tried_ids(history: History, fidelity: Fidelity = FULL) -> NDArray[np.int64]:
     """Ids of all pipelines that were tried at this fidelity or a higher one, or are under way."""
     done = np.array([t.proposal.fidelity.covers(fidelity) for t in history], dtype=bool)
-    under_way = [p.pipeline for p in history.pending.values() if p.fidelity.covers(fidelity)]
-    waiting = history.candidates.encode(under_way)
+    waiting = history.encode([p for p in history.pending.values() if p.fidelity.covers(fidelity)])
     return np.concatenate([history.encoded.ids[done], waiting.ids])
 
 
