@@ -151,9 +151,9 @@ class MultiStepOptimizer(Optimizer):
 class SplittingOptimizer(Optimizer):
     """The skeleton of operator splitting: one structure, whose numeric hyper-parameters a sub-solver searches.
 
-    The sub-problem is over relaxed values θ̃ in a box, which proposals keep in their origin. Its targets are those of the
-    augmented Lagrangian f + λᵀ(θ̃ − δ) + ρ/2 ‖θ̃ − δ‖² + μ max(0, g − bound) at the multipliers as they are now. After each
-    round of three results δ is the snapped best, λ is raised by ρ (θ̃ − δ), and a draw decides whether μ is.
+    The sub-problem is over relaxed values θ̃ in a box, which proposals keep in their origin. Its targets are the
+    augmented Lagrangian f + λᵀ(θ̃ − δ) + ρ/2 ‖θ̃ − δ‖² + μ max(0, g − bound) at the multipliers as they are now. After
+    each round of three results δ is the snapped best, λ is raised by ρ (θ̃ − δ), and a draw decides whether μ is.
     """
 
     parts = {"solver": "optimizer"}  # noqa: RUF012
