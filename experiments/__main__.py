@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from experiments.catalogue import EXPERIMENTS, Table, find, run_experiment
+from experiments.catalogue import EXPERIMENTS, find, run_experiment
+from experiments.experiment import Table
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
