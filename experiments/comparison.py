@@ -29,22 +29,6 @@ Groups = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Arm:
-    """Methods that learn from the same.
-
-    Parameters
-    ----------
-    methods
-        See `headstart.replay.protocol.Method`.
-    variant
-        What they learn from; ``None`` for all training tasks.
-    """
-
-    methods: Sequence[str | Method]
-    variant: Variant | None = None
-
-
-@dataclass(frozen=True)
 class Compared:
     """Results of a comparison.
 
@@ -103,29 +87,33 @@ class Comparison:
 
     Parameters
     ----------
-    arms
-        What is compared.
+    methods
+        Those that learn from all training tasks, see `headstart.replay.protocol.Method`.
+    variants
+        Those that learn from something else, by what that is.
     groups
         See `Compared`.
     """
 
-    arms: Sequence[Arm]
+    methods: Sequence[str | Method]
+    variants: Mapping[Variant, Sequence[str | Method]] = field(default_factory=dict)
     groups: Groups = field(default_factory=dict)
 
     def run(self, setup: Setup) -> Compared:
         """Replay all of it; the file holds `Results`."""
         evaluations = setup.evaluations or 100
         self._borrow(setup, evaluations)
-        for arm in self.arms:
+        whole: dict[Variant | None, Sequence[str | Method]] = {None: self.methods}
+        for variant, methods in (whole | {**self.variants}).items():
             results = replay(
                 setup.meta,
-                arm.methods,
+                methods,
                 setup.partition,
                 evaluations=evaluations,
                 jobs=setup.jobs,
                 out=setup.out,
                 progress=setup.progress,
-                variant=arm.variant,
+                variant=variant,
             )
         return Compared(results, self.groups)
 
@@ -144,7 +132,7 @@ class Comparison:
             results = _read(out, here) if out.exists() else here
             if results is None:
                 return  # whether what is in the file fits is for the replay to say
-            for method in (Method.of(m) for arm in self.arms if arm.variant is None for m in arm.methods):
+            for method in map(Method.of, self.methods):
                 wanted = _key(method.text, {"settings": plain(method.make().describe()), "given": given})
                 if wanted in found and _key(method.text, results.methods.get(method.text, {})) != wanted:
                     results.methods[method.text] = dict(found[wanted])

@@ -13,7 +13,7 @@ come in, eight steps at a time and 480 in all over 100 evaluations. The paper ha
 from __future__ import annotations
 
 from experiments.cluster import Clusters
-from experiments.comparison import Arm, Comparison
+from experiments.comparison import Comparison
 from experiments.deeppipe_live import LIVE
 from experiments.embedding import Embedding
 from experiments.experiment import Experiment
@@ -37,7 +37,35 @@ def network(label: str, base: str = _NETWORK, **changed: float) -> Method:
 ALONE = network("alone", _ALONE, factor=6)
 ENCODED = {layers: network(f"encoders{layers}", encoder_layers=layers) for layers in (0, 1, 2)}
 """By number of encoder layers; with those of the aggregation there are four."""
-SHARES = {f"{part:.0%}": None if part == 1 else share(part) for part in (0.01, 0.05, 0.2, 1.0)}
+_SHARES = {f"{part:.0%}": share(part) for part in (0.01, 0.05, 0.2)}
+_BY_SHARE = {
+    part: {f"{layers} encoder layers": variant.called(method).text for layers, method in ENCODED.items()}
+    for part, variant in _SHARES.items()
+} | {"100%": {f"{layers} encoder layers": method.text for layers, method in ENCODED.items()}}
+LAYERS = Comparison(
+    (
+        network("both"),
+        network("encoders", aggregation_layers=0),
+        network("aggregation", encoder_layers=0),
+        network("neither", encoder_layers=0, aggregation_layers=0),
+    )
+)
+FACTOR = Comparison([network(f"factor{factor}", factor=factor) for factor in (4, 6, 8, 10)])
+ZAP = Comparison(
+    (
+        ENCODED[1],
+        ENCODED[0],
+        network("alone-encoders1", _ALONE),
+        network("alone-encoders0", _ALONE, encoder_layers=0),
+    )
+)
+EMBEDDING = Embedding(
+    f"deeppipe({_NETWORK}, factor=8, encoder_layers=2, aggregation_layers=2)",
+    sample=2000,
+    dimensions=20,
+    flat=True,
+    stages=("dim_reducer",),
+)
 NEW_ALGORITHM = NewAlgorithm(
     {
         "tensor_oboe": ("extra_trees", "gradient_boosting", "logistic_regression", "mlp"),
@@ -51,15 +79,13 @@ NEW_ALGORITHM = NewAlgorithm(
 EXPERIMENTS = {
     "deeppipe_alone": Experiment(
         "DeepPipe, figures 2 and 12: without other tasks; also on tensor_oboe and zap",
-        Comparison((Arm((ALONE, "random", "gp", "dngo", "forest", "skl")),)),
+        Comparison((ALONE, "random", "gp", "dngo", "forest", "skl")),
         "pmf",
         100,
     ),
     "deeppipe_transfer": Experiment(
         "DeepPipe, figures 3 and 13: transfer; also on tensor_oboe and zap",
-        Comparison(
-            (Arm(("deeppipe", "deeppipe_paper", "pmf", "fmlp", "oboe", "tensor_oboe", "rgpe", "linear_factors")),)
-        ),
+        Comparison(("deeppipe", "deeppipe_paper", "pmf", "fmlp", "oboe", "tensor_oboe", "rgpe", "linear_factors")),
         "pmf",
         100,
     ),
@@ -76,71 +102,19 @@ EXPERIMENTS = {
     "deeppipe_cluster": Experiment("DeepPipe, figure 4: clusters in random embeddings", Clusters(), "tensor_oboe"),
     "deeppipe_few_tasks": Experiment(
         "DeepPipe, figure 5: few training tasks, 50 test tasks",
-        Comparison(
-            tuple(Arm(tuple(ENCODED.values()), variant) for variant in SHARES.values()),
-            groups={
-                part: {
-                    f"{layers} encoder layers": (variant.called(method) if variant else method).text
-                    for layers, method in ENCODED.items()
-                }
-                for part, variant in SHARES.items()
-            },
-        ),
+        Comparison(tuple(ENCODED.values()), dict.fromkeys(_SHARES.values(), tuple(ENCODED.values())), _BY_SHARE),
         "tensor_oboe",
         100,
         50,
     ),
     "deeppipe_layers": Experiment(
-        "DeepPipe, figure 8: with and without encoders and aggregation, 50 tasks",
-        Comparison(
-            (
-                Arm(
-                    (
-                        network("both"),
-                        network("encoders", aggregation_layers=0),
-                        network("aggregation", encoder_layers=0),
-                        network("neither", encoder_layers=0, aggregation_layers=0),
-                    )
-                ),
-            )
-        ),
-        "tensor_oboe",
-        100,
-        50,
+        "DeepPipe, figure 8: with and without encoders and aggregation, 50 tasks", LAYERS, "tensor_oboe", 100, 50
     ),
     "deeppipe_factor": Experiment(
-        "DeepPipe, figures 10 and 11: width, 50 tasks; also on pmf",
-        Comparison((Arm(tuple(network(f"factor{factor}", factor=factor) for factor in (4, 6, 8, 10))),)),
-        "tensor_oboe",
-        100,
-        50,
+        "DeepPipe, figures 10 and 11: width, 50 tasks; also on pmf", FACTOR, "tensor_oboe", 100, 50
     ),
-    "deeppipe_zap": Experiment(
-        "DeepPipe, figure 14: transfer and encoders on ZAP",
-        Comparison(
-            (
-                Arm(
-                    (
-                        ENCODED[1],
-                        ENCODED[0],
-                        network("alone-encoders1", _ALONE),
-                        network("alone-encoders0", _ALONE, encoder_layers=0),
-                    )
-                ),
-            )
-        ),
-        "zap",
-        100,
-    ),
+    "deeppipe_zap": Experiment("DeepPipe, figure 14: transfer and encoders on ZAP", ZAP, "zap", 100),
     "deeppipe_embedding": Experiment(
-        "DeepPipe, figures 6 and 7: learned embeddings of the pipelines",
-        Embedding(
-            f"deeppipe({_NETWORK}, factor=8, encoder_layers=2, aggregation_layers=2)",
-            sample=2000,
-            dimensions=20,
-            flat=True,
-            stages=("dim_reducer",),
-        ),
-        "tensor_oboe",
+        "DeepPipe, figures 6 and 7: learned embeddings of the pipelines", EMBEDDING, "tensor_oboe"
     ),
 }

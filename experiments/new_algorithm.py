@@ -23,7 +23,7 @@ from typing import Self
 
 import numpy as np
 
-from experiments.comparison import Arm, Compared, Comparison
+from experiments.comparison import Compared, Comparison
 from experiments.experiment import Setup
 from experiments.model_error import model_of
 from headstart.errors import InvalidInput
@@ -74,10 +74,11 @@ class NewAlgorithm:
             raise InvalidInput(
                 f"it is not said which estimators of {meta!r} are left out; known are {', '.join(self.estimators)}"
             )
-        arms, groups = [Arm((self.untrained, self.encoded))], {}
+        variants: dict[Variant, Sequence[Method]] = {}
+        groups = {}
         for estimator in self.estimators[meta]:
             left_out, is_new = without(estimator), new(estimator)
-            arms += [Arm((self.encoded,), left_out), Arm((self.plain, self.encoded), is_new)]
+            variants |= {left_out: (self.encoded,), is_new: (self.plain, self.encoded)}
             methods = (
                 left_out.called(self.encoded),
                 self.untrained,
@@ -86,7 +87,7 @@ class NewAlgorithm:
                 is_new.called(self.encoded),
             )
             groups[estimator] = dict(zip(ROWS, (method.text for method in methods), strict=True))
-        return Comparison(tuple(arms), groups)
+        return Comparison((self.untrained, self.encoded), variants, groups)
 
 
 def without(algorithm: str) -> Variant:

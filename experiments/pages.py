@@ -43,8 +43,6 @@ DECISIVE = (25, 100)
 """After so many evaluations methods are tested against each other."""
 KINDS = {"zap": "-.*"}
 """What tasks have in common that are versions of one dataset, by meta-dataset: they count as one in tests."""
-Test = tuple[int, int, float]
-"""Tasks on which ours is lower and higher, and a corrected p."""
 _AUTHORS = {"pmf": "PMF, the authors' algorithm", "deeppipe": "DeepPipe, the authors' checkpoint"}
 
 
@@ -119,7 +117,9 @@ class Filling:
     def _standings(self, file: str, at: str, ours: str, *methods: str) -> str:
         results, rows = self._chosen(file, ours, methods)
         own = next(iter(rows))
-        tested = {e: self._tested(results, own, rows, e) for e in DECISIVE if e <= results.evaluations}
+        ranked = [name for name in results.ranked() if name != own]
+        also = [name for name in rows if name not in ("", own, *ranked)]
+        tested = {e: paired(results, own, ranked, e, also) for e in DECISIVE if e <= results.evaluations}
         evaluations = [int(e) for e in at.split(",")]
         columns = ["method", *at.split(","), *(c for e in tested for c in (f"won–lost at {e}", "p"))]
         columns += ["rank", "ms"] if "all" in methods else []
@@ -138,15 +138,6 @@ class Filling:
             facts = [rank, f"{1000 * entry['seconds_per_suggestion']:.0f}"]
             lines.append([label, *cells, *facts][: len(columns)])
         return Table("", columns, lines).markdown()
-
-    @staticmethod
-    def _tested(results: Results, own: str, rows: Mapping[str, str], evaluation: int) -> dict[str, Test]:
-        """Each of the rows, with a correction over the ranked methods and, where it is none of them, itself."""
-        ranked = [name for name in results.ranked() if name != own]
-        found = tests(results, own, ranked, evaluation)
-        for name in set(rows) - {"", own, *ranked}:
-            found[name] = tests(results, own, [*ranked, name], evaluation)[name]
-        return found
 
     def _chosen(self, file: str, ours: str, methods: Sequence[str]) -> tuple[Results, dict[str, str]]:
         """Results with methods of other files, and labels of rows by method; the authors' has no name. Ours first."""
@@ -176,7 +167,7 @@ class Filling:
     def _versus(self, file: str, at: str, ours: str, *methods: str) -> str:
         results = self._results(file)
         own, others = named(results, ours), [named(results, method) for method in methods]
-        found = tests(results, own, others, int(at))
+        found = paired(results, own, others, int(at))
         said = [f"`{ours}` {_regret(results, own, own, int(at), interval=False)}"]
         for method, name in zip(methods, others, strict=True):
             won, lost, p = found[name]
@@ -228,24 +219,27 @@ def named(results: Results, word: str) -> str:
     return found[0]
 
 
-def tests(results: Results, ours: str, others: Sequence[str], evaluation: int) -> dict[str, Test]:
-    """Tasks on which ours is lower and higher than each of the others, and p of Wilcoxon's test with Holm's correction.
+def paired(
+    results: Results, ours: str, others: Sequence[str], evaluation: int, also: Sequence[str] = ()
+) -> dict[str, tuple[int, int, float]]:
+    """Tasks on which ours is lower and higher than each other method, and p of Wilcoxon's test with Holm's correction.
 
-    Tasks that are versions of one dataset (`KINDS`) count as one in the test, by the mean of their differences.
+    The correction is over the others; for each of `also` over the others and itself. Tasks that are versions of one
+    dataset (`KINDS`) count as one in the test, by the mean of their differences.
     """
     counts, p_values = {}, {}
-    for other in others:
+    alike = [re.search(KINDS.get(results.meta, "$^"), name) for name in results.names]
+    for other in (*others, *also):
         difference = results.curves(ours)[:, evaluation - 1] - results.curves(other)[:, evaluation - 1]
-        ran = np.flatnonzero(np.isfinite(difference))
         kinds: dict[Any, list[float]] = {}
-        for i in ran:
-            same = re.search(KINDS.get(results.meta, "$^"), results.names[i])
-            kinds.setdefault(same[0] if same else i, []).append(difference[i])
+        for i in np.flatnonzero(np.isfinite(difference)):
+            kinds.setdefault(found[0] if (found := alike[i]) else i, []).append(difference[i])
         means = np.array([np.mean(values) for values in kinds.values()])
-        counts[other] = (int((difference[ran] < 0).sum()), int((difference[ran] > 0).sum()))
+        counts[other] = (int((difference < 0).sum()), int((difference > 0).sum()))
         p_values[other] = wilcoxon(means, np.zeros_like(means))
-    corrected = holm(p_values)
-    return {other: (*counts[other], corrected[other]) for other in others}
+    family = {other: p_values[other] for other in others}
+    corrected = holm(family) | {name: holm({**family, name: p_values[name]})[name] for name in also}
+    return {other: (*counts[other], p) for other, p in corrected.items()}
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

@@ -7,7 +7,7 @@ compares with: Bayesian optimisation with a random forest and a meta-learned sta
 
 from __future__ import annotations
 
-from experiments.comparison import Arm, Comparison
+from experiments.comparison import Comparison
 from experiments.embedding import Embedding
 from experiments.experiment import Experiment
 from experiments.model_error import ErrorOverTime
@@ -22,11 +22,11 @@ _LISTED = """
 """
 LISTED = tuple(_LISTED.split())
 """OpenML ids of the datasets that the supplement's second experiment trains on."""
-_MAIN = Arm(("pmf", "pmf_paper", "random", "random2x", "random4x", "forest"))
+_MAIN = ("pmf", "pmf_paper", "random", "random2x", "random4x", "forest")
 
 EXPERIMENTS = {
     "pmf_regret": Experiment(
-        "PMF, figures 4 and 5: rank and regret over 200 evaluations", Comparison((_MAIN,)), "pmf", 200
+        "PMF, figures 4 and 5: rank and regret over 200 evaluations", Comparison(_MAIN), "pmf", 200
     ),
     "pmf_error": Experiment(
         "PMF, figure 6: error and variance of the predictions over evaluations",
@@ -36,15 +36,13 @@ EXPERIMENTS = {
     ),
     "pmf_missing": Experiment(
         "PMF, supplement 1 and 2: 90 % of the training matrix missing",
-        Comparison(
-            (Arm((*_MAIN.methods, "fmlp")), Arm(("pmf", "pmf_paper(latent=5, learning_rate=0.01)"), sparse(0.9)))
-        ),
+        Comparison((*_MAIN, "fmlp"), {sparse(0.9): ("pmf", "pmf_paper(latent=5, learning_rate=0.01)")}),
         "pmf",
         200,
     ),
     "pmf_few_tasks": Experiment(
         "PMF, supplement 3 and 4: training on 140 datasets",
-        Comparison((_MAIN, Arm(("pmf", "pmf_paper"), only(LISTED)))),
+        Comparison(_MAIN, {only(LISTED): ("pmf", "pmf_paper")}),
         "pmf",
         200,
     ),
