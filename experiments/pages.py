@@ -97,7 +97,7 @@ class Filling:
         if not path.exists():
             raise InvalidInput(f"notes of {self.page.name} need {path}: run the experiment first")
         if file.startswith("replay_"):
-            return Compared(Results.load(path))
+            return Compared(Results.load(path))  # of `headstart replay`
         return EXPERIMENTS[max((n for n in EXPERIMENTS if file.startswith(n)), key=len)].kind.load(path)
 
     def _results(self, file: str) -> Results:
@@ -187,7 +187,7 @@ class Filling:
 
     def _cell(self, file: str, row: str, column: str) -> str:
         table = self._load(file).table()
-        return next(r for r in table.rows if r[0] == row)[list(table.columns).index(column)]
+        return {cells[0]: cells for cells in table.rows}[row][list(table.columns).index(column)]
 
     def _figure(self, file: str) -> str:
         return self._drawn(self._load(file), file)
@@ -201,13 +201,12 @@ class Filling:
     def _independent(self, file: str) -> str:
         results = self._results(file)
         rows = []
-        for name, figures in INDEPENDENT[results.meta].items():
+        for name, theirs in INDEPENDENT[results.meta].items():
             entry = results.methods[name]
             ours, widths = ([entry[what][e - 1] for e in EVALUATIONS] for what in ("regret_mean", "regret_ci"))
-            apart = max(((o - i) / w if w else 0.0 for o, i, w in zip(ours, figures, widths, strict=True)), key=abs)
-            rows.append([f"`{name}`", *(" / ".join(f"{v:.4f}" for v in values) for values in (ours, figures))])
-            rows[-1].append(f"{apart:+.2f}")
-        rows += [[n, "", " / ".join(f"{v:.4f}" for v in f), ""] for n, f in RELEASED[results.meta].items()]
+            apart = max(((o - t) / w if w else 0.0 for o, t, w in zip(ours, theirs, widths, strict=True)), key=abs)
+            rows.append([f"`{name}`", _figures(ours), _figures(theirs), f"{apart:+.2f}"])
+        rows += [[name, "", _figures(theirs), ""] for name, theirs in RELEASED[results.meta].items()]
         return Table("", ["method", "ours", "independent", "largest difference"], rows).markdown()
 
 
@@ -264,6 +263,10 @@ def _regret(results: Results, method: str, ours: str, evaluation: int, interval:
         ran = np.isfinite(results.curves(method)[:, 0])
         return f"{text} (there `{ours}` {results.curves(ours)[ran, evaluation - 1].mean():.4f})"
     return f"{text} ± {shown(entry['regret_ci'][evaluation - 1])}" if interval else text
+
+
+def _figures(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:.4f}" for value in values)
 
 
 def _split(word: str) -> tuple[str, str]:

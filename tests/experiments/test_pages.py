@@ -267,6 +267,7 @@ class TestMistakes:
         [
             ("{{tabel replay_pmf}}", r"\{\{tabel replay_pmf\}\} cannot be filled in"),
             ("{{table replay_pmf 3}}", "cannot be filled in"),
+            ("{{cell replay_pmf dngo 100}}", "cannot be filled in: KeyError"),
             ("{{table replay_zap}}", "run the experiment first"),
             ("{{table nothing}}", "run the experiment first"),
             ("{{versus replay_pmf 100 pmf dngo}}", "'dngo' must name one method"),
