@@ -1,4 +1,4 @@
-"""``headstart replay`` and ``headstart results``, run as a user would."""
+"""``headstart replay``, run as a user would."""
 
 import json
 import os
@@ -47,9 +47,6 @@ def test_replay_shows_saves_and_draws(meta, tmp_path):
     assert "known already" in again.stderr
     shown = json.loads(again.stdout)
     assert shown["methods"]["random"]["regret_mean"] == content["methods"]["random"]["regret_mean"]
-    written = headstart("results", tmp_path)
-    assert written.returncode == 0, written.stderr
-    assert "`random4x`" in (tmp_path / "replay.md").read_text()
 
 
 def test_a_method_that_cannot_be_run_says_why(meta, tmp_path):
@@ -106,37 +103,10 @@ def test_mistakes(meta, tmp_path, arguments, message):
     assert done.stdout == ""
 
 
-def test_experiments_are_listed_and_run(meta, tmp_path):
-    listed = headstart("experiment")
-    assert listed.returncode == 0, listed.stderr
-    assert next(line.split()[0] for line in listed.stdout.splitlines()) == "pmf_regret"
-    assert "pmf_embedding" in json.loads(headstart("experiment", "--json").stdout)
-    call = ["experiment", "pmf_error", "--meta", meta, "--out", tmp_path, "--tasks", 2, "--evaluations", 5]
-    done = headstart(*call)
-    assert done.returncode == 0, done.stderr
-    assert "pmf(logarithmic=False): 2 of 2 runs" in done.stderr
-    assert "pmf_paper: variance" in done.stdout
-    path = tmp_path / "pmf_error_first2_5evaluations.json"
-    assert f"written: {path}" in done.stdout
-    again = headstart(*call, "--json")
-    assert "pmf(logarithmic=False): known already" in again.stderr
-    content = json.loads(again.stdout)
-    assert content["file"] == str(path)
-    assert content["rows"][0]["5"].startswith(
-        f"{json.loads(path.read_text())['methods']['pmf(logarithmic=False)']['error_mean'][0]:.4f}"
-    )
-    wrong = headstart("experiment", "pmf_errors", "--meta", meta, "--out", tmp_path)
-    assert wrong.returncode == 2
-    assert "did you mean 'pmf_error'" in wrong.stderr
-
-
 def test_a_meta_dataset_that_is_not_there(tmp_path):
     done = headstart("replay", tmp_path / "nothing", "-m", "random")
     assert done.returncode != 0
     assert len(done.stderr.strip().splitlines()) == 1
-    done = headstart("results", tmp_path)
-    assert done.returncode == 2
-    assert "must be a directory" in done.stderr
 
 
 def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
