@@ -2,91 +2,60 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from experiments.catalogue import EXPERIMENTS, Table, find, run_experiment
+from experiments.catalogue import EXPERIMENTS, find, run_experiment
+from experiments.experiment import Findings
+from experiments.pages import write_pages
+from headstart.cli.replay import showing_progress
+from headstart.errors import HeadstartError
+from headstart.metadata.sources import load
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 
-
-@app.command()
-def main(
-    name: Annotated[
-        str | None, typer.Argument(help="An experiment, or 'pages' to write docs/results from the saved results.")
-    ] = None,
-    meta: Annotated[
-        str | None,
-        typer.Option(metavar="META", help="Another meta-dataset than the experiment's own.", show_default=False),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
-    ] = None,
-    results: Annotated[Path, typer.Option(metavar="DIR", help="Where pages of results are, with their data.")] = Path(
-        "docs/results"
-    ),
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at a time; results do not depend on it.")] = 1,
-    tasks: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="The first N test tasks or tables only, into a file of their own."),
-    ] = None,
-    evaluations: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Another number than the experiment's own.")
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="Of one search, where the experiment is on raw tables.")
-    ] = None,
-) -> None:
-    """Run an experiment of a paper; one that was stopped goes on where it was.
-
-    \b
-    Example:
-      python -m experiments pmf_regret --jobs 2
-    """
-    if name is None:
-        width = max(map(len, EXPERIMENTS))
-        for known, entry in EXPERIMENTS.items():
-            typer.echo(f"{known:{width}}  {entry.line}")
-        return
-    if name == "pages":
-        from experiments.pages import write_pages
-
-        for path in write_pages(results):
+def main() -> None:
+    """Run an experiment of a paper; one that was stopped goes on where it was."""
+    parser = ArgumentParser("python -m experiments", description=main.__doc__)
+    parser.add_argument("name", nargs="?", help="an experiment, or 'pages' to write the pages; without it, a list")
+    parser.add_argument("--meta", help="another meta-dataset than the experiment's own")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder with meta-features and raw tables")
+    parser.add_argument("--results", type=Path, metavar="DIR", default=Path("docs/results"), help="where the pages are")
+    parser.add_argument("--jobs", type=int, metavar="N", default=1, help="runs at a time; results do not depend on it")
+    parser.add_argument("--tasks", type=int, metavar="N", help="the first N test tasks or tables, into another file")
+    parser.add_argument("--evaluations", type=int, metavar="N", help="another number than the experiment's own")
+    parser.add_argument("--seconds", type=float, metavar="S", help="of one search, where it is on raw tables")
+    options = vars(parser.parse_args())
+    name, meta, results = (options.pop(option) for option in ("name", "meta", "results"))
+    try:
+        if name is None:
+            width = max(map(len, EXPERIMENTS))
+            typer.echo("\n".join(f"{known:{width}}  {experiment.line}" for known, experiment in EXPERIMENTS.items()))
+        elif name == "pages":
+            typer.echo("\n".join(f"written: {path}" for path in write_pages(results)))
+        else:
+            recorded = load(meta or find(name).meta, options["data"])
+            with showing_progress() as progress:
+                found, path = run_experiment(name, recorded, results / "data", progress=progress, **options)
+            show(found)
             typer.echo(f"written: {path}")
-        return
-    from headstart.cli.replay import showing_progress
-    from headstart.metadata.sources import load
-
-    recorded = load(meta or find(name).meta, data)
-    with showing_progress() as progress:
-        found, path = run_experiment(
-            name,
-            recorded,
-            results / "data",
-            tasks=tasks,
-            evaluations=evaluations,
-            jobs=jobs,
-            progress=progress,
-            data=data,
-            seconds=seconds,
-        )
-    _show(found.table())
-    typer.echo(f"written: {path}")
+    except HeadstartError as error:
+        parser.exit(2, f"{error}\n")
 
 
-def _show(table: Table) -> None:
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    drawn = RichTable(title=table.title)
-    for i, column in enumerate(table.columns):
+def show(findings: Findings) -> None:
+    """Print the table of what was found."""
+    found = findings.table()
+    drawn = Table(title=found.title)
+    for i, column in enumerate(found.columns):
         drawn.add_column(column, justify="right" if i else "left", overflow="fold")
-    for row in table.rows:
+    for row in found.rows:
         drawn.add_row(*row)
     Console().print(drawn)
 
 
 if __name__ == "__main__":
-    app()
+    main()

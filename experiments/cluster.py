@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.catalogue import Request, Table
 from experiments.embedding import flattened, short
+from experiments.experiment import Saved, Setup, Table
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
 from headstart.methods.deeppipe.network import PipelineNetwork
 from headstart.numerics.threads import one_blas_thread
-from headstart.replay.results import half_width, rounded, shown, write_whole
+from headstart.replay.results import half_width, rounded, shown
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,7 +39,7 @@ _DIGITS = 4
 
 
 @dataclass
-class Clustered:
+class Clustered(Saved):
     """What was found.
 
     Parameters
@@ -86,17 +86,6 @@ class Clustered:
         )
         return Table(title, ["encoder layers", *map(str, self.layers)], rows)
 
-    def save(self, path: Path) -> None:
-        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in asdict(self).items()]
-        write_whole(path, "{" + ",\n".join(lines) + "}\n")
-
-    @classmethod
-    def load(cls, path: Path) -> Clustered:
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} must hold cluster metrics as JSON: {error}") from error
-
 
 @dataclass(frozen=True)
 class Clusters:
@@ -124,15 +113,15 @@ class Clusters:
     estimators: int = 5
     networks: int = 10
 
-    def run(self, request: Request) -> Clustered:
+    def run(self, setup: Setup) -> Clustered:
         """Measure, unless the same is in the file; save."""
-        meta = request.meta
+        meta = setup.meta
         settings = json.loads(json.dumps(asdict(self)))
         key = meta.key
-        if request.out.exists():
-            known = Clustered.load(request.out)
+        if setup.out.exists():
+            known = Clustered.load(setup.out)
             if (known.meta, known.key, known.settings) == (meta.name, key, settings):
-                request.progress.done("cluster metric: known already")
+                setup.progress.done("cluster metric: known already")
                 return known
         rows, estimators = self._sample(meta)
         drawn = meta.pipelines.take(rows)
@@ -149,7 +138,7 @@ class Clusters:
                         if seed == 0 and choice == "without":
                             flat.append(short(flattened(points)))
                     metrics[choice].append(rounded(np.array(found), _DIGITS))
-                    request.progress.done(
+                    setup.progress.done(
                         f"{layers} encoder layers, {choice} one-hot choices: cluster metric {np.mean(found):.3f}"
                     )
         names = meta.pipelines.space.stages[-1].names
@@ -163,8 +152,11 @@ class Clusters:
             metrics=metrics,
             flat=flat,
         )
-        clustered.save(request.out)
+        clustered.save(setup.out)
         return clustered
+
+    def load(self, path: Path) -> Clustered:
+        return Clustered.load(path)
 
     def _sample(self, meta: MetaDataset) -> tuple[Integers, Integers]:
         """Rows of pipelines, and the estimators they are drawn from in ascending order."""

@@ -1,41 +1,53 @@
-"""`Comparison`: methods replayed on the same tasks, after they learned from all training tasks or from a variant."""
+"""`Comparison`: methods replayed on the same tasks, after they learned from all training tasks or from a variant.
+
+Where methods are ranked in groups, each group among itself, a mean rank is the mean over tasks, and over the
+evaluations that follow the initial ones, of the rank among the methods of the group; its interval is over tasks, each
+with its own mean over evaluations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from experiments.catalogue import Request, Table
-from headstart.replay.protocol import Method
-from headstart.replay.results import Results, evaluations_shown, order_by_regret, shown
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.experiment import Setup, Table
+from headstart.errors import InvalidInput
+from headstart.replay.protocol import N_INITIAL, Method
+from headstart.replay.results import Results, evaluations_shown, half_width, order_by_regret, ranks, shown
 from headstart.replay.runner import given_to, plain, replay, writing
 from headstart.replay.variants import Variant
 
-
-@dataclass(frozen=True)
-class Arm:
-    """Methods that learn from the same.
-
-    Parameters
-    ----------
-    methods
-        See `headstart.replay.protocol.Method`.
-    variant
-        What they learn from; ``None`` for all training tasks.
-    """
-
-    methods: Sequence[str | Method]
-    variant: Variant | None = None
+Array = NDArray[np.float64]
+Groups = Mapping[str, Mapping[str, str]]
+"""By the name of a group (a column of a table): methods in results by what they are called in it (rows)."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Results of a comparison."""
+    """Results of a comparison.
+
+    Parameters
+    ----------
+    results
+        Of the replay.
+    groups
+        Methods that are ranked among each other; groups of which a method is missing are left out.
+    """
 
     results: Results
+    groups: Groups = field(default_factory=dict)
 
     def table(self) -> Table:
+        """Mean regrets, or mean ranks where methods are in groups."""
+        return self._ranks() if self.groups else self._regrets()
+
+    def _regrets(self) -> Table:
         results = self.results
         evaluations = evaluations_shown(results)
         rows = []
@@ -47,77 +59,96 @@ class Compared:
         title = f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks"
         return Table(title, ["method", *map(str, evaluations), f"rank at {results.evaluations}"], rows)
 
+    def _ranks(self) -> Table:
+        known = {name for name in self.results.methods if self.results.complete(name)}
+        groups = {name: group for name, group in self.groups.items() if known.issuperset(group.values())}
+        rows: dict[str, list[str]] = {row: [row] for group in self.groups.values() for row in group}
+        for group in groups.values():
+            places = overall_ranks(self.results, list(group.values()))
+            for row, mean, width in zip(group, places.mean(axis=1), half_width(places.T), strict=True):
+                rows[row].append(f"{mean:.2f} ± {shown(None if np.isnan(width) else width, '.2f')}")
+        title = (
+            f"{self.results.meta}, {self.results.split}: mean rank over {len(self.results.tasks)} tasks and "
+            f"evaluations {N_INITIAL + 1} to {self.results.evaluations}"
+        )
+        return Table(title, ["", *groups], list(rows.values()))
+
+
+def overall_ranks(results: Results, methods: Sequence[str]) -> Array:
+    """Mean rank of each method on each task among these, (M, T): over the evaluations after the initial ones."""
+    begin = min(N_INITIAL, results.evaluations - 1)
+    places: Array = ranks([results.curves(method) for method in methods])[:, :, begin:].mean(axis=2)
+    return places
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """An experiment that replays methods.
+    """An experiment that replays methods. What other files of the same folder hold of the same runs is used again.
 
     Parameters
     ----------
-    arms
-        What is compared.
-    seeds
-        Runs for each task.
-    beside
-        Other experiments on the same tasks that may have methods in common, by whatever name, or
-        `experiments.catalogue.REPLAY`: what they found is used again.
+    methods
+        Those that learn from all training tasks, see `headstart.replay.protocol.Method`.
+    variants
+        Those that learn from something else, by what that is.
+    groups
+        See `Compared`.
     """
 
-    arms: Sequence[Arm]
-    seeds: int = 1
-    beside: Sequence[str] = ()
+    methods: Sequence[str | Method]
+    variants: Mapping[Variant, Sequence[str | Method]] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)
 
-    def run(self, request: Request) -> Compared:
+    def run(self, setup: Setup) -> Compared:
         """Replay all of it; the file holds `Results`."""
-        for other in self.beside:
-            self._borrow(request, other)
-        results: Results | None = None
-        for arm in self.arms:
+        evaluations = setup.evaluations or 100
+        self._borrow(setup, evaluations)
+        whole: dict[Variant | None, Sequence[str | Method]] = {None: self.methods}
+        for variant, methods in (whole | {**self.variants}).items():
             results = replay(
-                request.meta,
-                arm.methods,
-                request.partition,
-                evaluations=request.evaluations or 100,
-                seeds=self.seeds,
-                jobs=request.jobs,
-                out=request.out,
-                progress=request.progress,
-                variant=arm.variant,
+                setup.meta,
+                methods,
+                setup.partition,
+                evaluations=evaluations,
+                jobs=setup.jobs,
+                out=setup.out,
+                progress=setup.progress,
+                variant=variant,
             )
-        assert results is not None
-        return Compared(results)
+        return Compared(results, self.groups)
 
-    def _borrow(self, request: Request, other: str) -> None:
-        """Take over what another experiment found with the same settings, given the same, in the same runs."""
-        path = request.file_of(other)
-        if path == request.out or not path.exists():
-            return
-        found = Results.load(path)
-        tasks, evaluations = list(request.partition.test), request.evaluations or 100
-        names = [request.meta.tasks[i] for i in tasks]
-        here = Results(request.meta.name, request.partition.name, evaluations, self.seeds, tasks, names)
-        if not here.same_runs(found):
-            return
-        given = given_to(request.meta, request.partition, request.partition.initial_designs(request.meta))
-        with writing(request.out):
-            results = Results.load(request.out) if request.out.exists() else here
-            if not results.same_runs(here):
+    def load(self, path: Path) -> Compared:
+        return Compared(Results.load(path), self.groups)
+
+    def _borrow(self, setup: Setup, evaluations: int) -> None:
+        """Take over what was found elsewhere with the same settings, given the same, by whatever name."""
+        meta, partition, out = setup.meta, setup.partition, setup.out
+        tasks = list(partition.test)
+        here = Results(meta.name, partition.name, evaluations, 1, tasks, [meta.tasks[i] for i in tasks])
+        given = given_to(meta, partition, partition.initial_designs(meta))
+        others = [_read(path, here) for path in sorted(out.parent.glob("*.json")) if path != out]
+        found = {_key(name, entry): entry for other in others if other for name, entry in other.methods.items()}
+        with writing(out):
+            results = _read(out, here) if out.exists() else here
+            if results is None:
                 return  # whether what is in the file fits is for the replay to say
-            new: dict[str, dict[str, Any]] = {}
-            for method in (Method.of(m) for arm in self.arms if arm.variant is None for m in arm.methods):
-                wanted = (plain(method.make().describe()), given, method.per_step)
-                if not _is(results.methods.get(method.text), method.text, wanted):
-                    same = [entry for name, entry in found.methods.items() if _is(entry, name, wanted)]
-                    if same:
-                        new[method.text] = dict(same[0])
-            if new:
-                results.methods.update(new)
-                results.summarise()
-                results.save(request.out)
+            for method in map(Method.of, self.methods):
+                wanted = _key(method.text, {"settings": plain(method.make().describe()), "given": given})
+                if wanted in found and _key(method.text, results.methods.get(method.text, {})) != wanted:
+                    results.methods[method.text] = dict(found[wanted])
+                    results.summarise()
+                    results.save(out)
 
 
-def _is(entry: dict[str, Any] | None, name: str, wanted: tuple[object, ...]) -> bool:
-    """Whether a method in results has these settings, was given this, and tried so many pipelines at each step."""
-    if entry is None:
-        return False
-    return (entry.get("settings"), entry.get("given"), Method.parse(name).per_step) == wanted
+def _read(path: Path, like: Results) -> Results | None:
+    """What is in a file, if it is of the same runs."""
+    try:
+        results = Results.load(path)
+    except InvalidInput:  # another kind of experiment
+        return None
+    return results if results.same_runs(like) else None
+
+
+def _key(name: str, entry: Mapping[str, Any]) -> str:
+    """Settings of a method in results, what it was given, and how many pipelines it tried at each step."""
+    return json.dumps([entry.get("settings"), entry.get("given"), Method.parse(name).per_step], sort_keys=True)

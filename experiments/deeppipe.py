@@ -1,9 +1,9 @@
 """Experiments of S. Pineda Arango and J. Grabocka, *Deep pipeline embeddings for AutoML*.
 
-Run one with ``headstart experiment NAME``; experiment 3, on live tables, is in `experiments.deeppipe_live`.
-Experiments 1 and 2 are of whole methods. All others are of the network, so recorded pipelines are not remembered one by
-one there (``memory=False``), and meta-training has 3,000 steps. In `NEW_ALGORITHM` networks that have learned from
-other tasks are tuned at a rate of 0.001, a tenth of the default; otherwise settings are the defaults.
+Run one with ``python -m experiments NAME``; experiment 3, on raw tables, is in `experiments.deeppipe_live`. Experiments
+1 and 2 are of whole methods. All others are of the network, so recorded pipelines are not remembered one by one there
+(``memory=False``), and meta-training has 3,000 steps. In `NEW_ALGORITHM` networks that have learned from other tasks
+are tuned at a rate of 0.001, a tenth of the default; otherwise settings are the defaults.
 
 `ALONE` is DeepPipe without other tasks. Nothing tells it of a prior mean or of noise by pipeline, so it has neither,
 and no kernel was learned that it should stay close to (``looseness=None``); all of it is tuned in turn as observations
@@ -12,12 +12,12 @@ come in, eight steps at a time and 480 in all over 100 evaluations. The paper ha
 
 from __future__ import annotations
 
-from experiments.catalogue import REPLAY
 from experiments.cluster import Clusters
-from experiments.comparison import Arm, Comparison
+from experiments.comparison import Comparison
+from experiments.deeppipe_live import LIVE
 from experiments.embedding import Embedding
+from experiments.experiment import Experiment
 from experiments.new_algorithm import NewAlgorithm
-from experiments.rankings import Rankings
 from headstart.replay.protocol import Method
 from headstart.replay.variants import share
 
@@ -28,82 +28,36 @@ _ALONE = (
 )
 
 
-def network(label: str, **settings: float) -> Method:
-    """The network alone, with some settings changed, under a name of its own."""
-    changed = "".join(f", {name}={value}" for name, value in settings.items())
-    return Method.called(f"deeppipe-{label}", f"deeppipe({_NETWORK}{changed})")
+def network(label: str, base: str = _NETWORK, **changed: float) -> Method:
+    """The network alone, of width 8 and with one encoder layer unless told otherwise, under a name of its own."""
+    settings = ", ".join(f"{name}={value}" for name, value in {"factor": 8, "encoder_layers": 1, **changed}.items())
+    return Method.called(f"deeppipe-{label}", f"deeppipe({base}, {settings})")
 
 
-def alone(label: str, **settings: float) -> Method:
-    """Without other tasks."""
-    changed = "".join(f", {name}={value}" for name, value in settings.items())
-    return Method.called(f"deeppipe-{label}", f"deeppipe({_ALONE}{changed})")
-
-
-ALONE = alone("alone", factor=6, encoder_layers=1)
-STANDARD = Comparison((Arm((ALONE, "random", "gp", "dngo", "forest", "skl")),), beside=(REPLAY,))
-TRANSFER = Comparison(
-    (Arm(("deeppipe", "deeppipe_paper", "pmf", "fmlp", "oboe", "tensor_oboe", "rgpe", "linear_factors")),),
-    beside=(REPLAY,),
-)
-
-ENCODED = {layers: network(f"encoders{layers}", factor=8, encoder_layers=layers) for layers in (0, 1, 2)}
+ALONE = network("alone", _ALONE, factor=6)
+ENCODED = {layers: network(f"encoders{layers}", encoder_layers=layers) for layers in (0, 1, 2)}
 """By number of encoder layers; with those of the aggregation there are four."""
-NEW_ALGORITHM = NewAlgorithm(
-    {
-        "tensor_oboe": ("extra_trees", "gradient_boosting", "logistic_regression", "mlp"),
-        "pmf": ("extra_trees", "random_forest", "extreme_gradient_boosting", "k_neighbors"),
-    },
-    encoded=network("encoders1", factor=8, encoder_layers=1, fine_tune_rate=0.001),
-    plain=network("encoders0", factor=8, encoder_layers=0, fine_tune_rate=0.001),
-    untrained=alone("alone", factor=8, encoder_layers=1),
-)
-CLUSTER = Clusters()
-
-_ABLATIONS = ("deeppipe_few_tasks", "deeppipe_layers", "deeppipe_factor")
-"""On the same tasks; each has a method of another."""
-SHARES = (0.01, 0.05, 0.2)
-_FEW = {part: share(part) for part in SHARES}
-FEW_TASKS = Rankings(
-    (Arm(tuple(ENCODED.values())), *(Arm(tuple(ENCODED.values()), variant) for variant in _FEW.values())),
-    beside=_ABLATIONS,
-    groups={
-        f"{part:.0%}": {
-            f"{layers} encoder layers": (method if part == 1 else _FEW[part].called(method)).text
-            for layers, method in ENCODED.items()
-        }
-        for part in (*SHARES, 1.0)
-    },
-)
-
+_SHARES = {f"{part:.0%}": share(part) for part in (0.01, 0.05, 0.2)}
+_BY_SHARE = {
+    part: {f"{layers} encoder layers": variant.called(method).text for layers, method in ENCODED.items()}
+    for part, variant in _SHARES.items()
+} | {"100%": {f"{layers} encoder layers": method.text for layers, method in ENCODED.items()}}
 LAYERS = Comparison(
     (
-        Arm(
-            (
-                network("both", factor=8, encoder_layers=1),
-                network("encoders", factor=8, encoder_layers=1, aggregation_layers=0),
-                network("aggregation", factor=8, encoder_layers=0),
-                network("neither", factor=8, encoder_layers=0, aggregation_layers=0),
-            )
-        ),
-    ),
-    beside=_ABLATIONS,
+        network("both"),
+        network("encoders", aggregation_layers=0),
+        network("aggregation", encoder_layers=0),
+        network("neither", encoder_layers=0, aggregation_layers=0),
+    )
 )
-FACTORS = (4, 6, 8, 10)
-FACTOR = Comparison(
-    (Arm(tuple(network(f"factor{factor}", factor=factor, encoder_layers=1) for factor in FACTORS)),),
-    beside=_ABLATIONS,
-)
+FACTOR = Comparison([network(f"factor{factor}", factor=factor) for factor in (4, 6, 8, 10)])
 ZAP = Comparison(
     (
-        Arm(
-            (
-                ENCODED[1],
-                ENCODED[0],
-                *(alone(f"alone-encoders{layers}", factor=8, encoder_layers=layers) for layers in (1, 0)),
-            )
-        ),
-    ),
+        ENCODED[1],
+        ENCODED[0],
+        network("alone-encoders1", _ALONE),
+        network("alone-encoders0", _ALONE, encoder_layers=0),
+    )
 )
 EMBEDDING = Embedding(
     f"deeppipe({_NETWORK}, factor=8, encoder_layers=2, aggregation_layers=2)",
@@ -112,3 +66,55 @@ EMBEDDING = Embedding(
     flat=True,
     stages=("dim_reducer",),
 )
+NEW_ALGORITHM = NewAlgorithm(
+    {
+        "tensor_oboe": ("extra_trees", "gradient_boosting", "logistic_regression", "mlp"),
+        "pmf": ("extra_trees", "random_forest", "extreme_gradient_boosting", "k_neighbors"),
+    },
+    encoded=network("encoders1", fine_tune_rate=0.001),
+    plain=network("encoders0", encoder_layers=0, fine_tune_rate=0.001),
+    untrained=network("alone", _ALONE),
+)
+
+EXPERIMENTS = {
+    "deeppipe_alone": Experiment(
+        "DeepPipe, figures 2 and 12: without other tasks; also on tensor_oboe and zap",
+        Comparison((ALONE, "random", "gp", "dngo", "forest", "skl")),
+        "pmf",
+        100,
+    ),
+    "deeppipe_transfer": Experiment(
+        "DeepPipe, figures 3 and 13: transfer; also on tensor_oboe and zap",
+        Comparison(("deeppipe", "deeppipe_paper", "pmf", "fmlp", "oboe", "tensor_oboe", "rgpe", "linear_factors")),
+        "pmf",
+        100,
+    ),
+    "deeppipe_live": Experiment(
+        "DeepPipe, table 1: searches on ten raw tables, after 60 and 300 seconds", LIVE, "tensor_oboe", seconds=300.0
+    ),
+    "deeppipe_new_algorithm": Experiment(
+        "DeepPipe, tables 3 and 4: an algorithm that other tasks did not have, 20 tasks; also on pmf",
+        NEW_ALGORITHM,
+        "tensor_oboe",
+        50,
+        20,
+    ),
+    "deeppipe_cluster": Experiment("DeepPipe, figure 4: clusters in random embeddings", Clusters(), "tensor_oboe"),
+    "deeppipe_few_tasks": Experiment(
+        "DeepPipe, figure 5: few training tasks, 50 test tasks",
+        Comparison(tuple(ENCODED.values()), dict.fromkeys(_SHARES.values(), tuple(ENCODED.values())), _BY_SHARE),
+        "tensor_oboe",
+        100,
+        50,
+    ),
+    "deeppipe_layers": Experiment(
+        "DeepPipe, figure 8: with and without encoders and aggregation, 50 tasks", LAYERS, "tensor_oboe", 100, 50
+    ),
+    "deeppipe_factor": Experiment(
+        "DeepPipe, figures 10 and 11: width, 50 tasks; also on pmf", FACTOR, "tensor_oboe", 100, 50
+    ),
+    "deeppipe_zap": Experiment("DeepPipe, figure 14: transfer and encoders on ZAP", ZAP, "zap", 100),
+    "deeppipe_embedding": Experiment(
+        "DeepPipe, figures 6 and 7: learned embeddings of the pipelines", EMBEDDING, "tensor_oboe"
+    ),
+}

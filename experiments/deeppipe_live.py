@@ -8,7 +8,6 @@ its map for pipelines that are not on record.
 from __future__ import annotations
 
 from experiments.live import LiveComparison
-from experiments.live_results import live_lines
 from experiments.live_tables import TableRule
 
 TWINS = {
@@ -25,13 +24,3 @@ LIVE = LiveComparison(
     "the same table under another id (292, 294). Nursery, letter and pendigits are there twice, with all their classes "
     "and with two.",
 )
-PAPER = {
-    "TPOT": ((3.20, 45), (3.35, 70)),
-    "T-OBOE": ((4.38, 84), (4.36, 178)),
-    "OBOE": ((3.99, 120), (4.08, 467)),
-    "SMAC": ((3.24, 81), (3.16, 452)),
-    "PMF": ((3.04, 126), (2.93, 523)),
-    "DeepPipe": ((2.74, 94), (2.89, 356)),
-}
-lines = live_lines("deeppipe", PAPER, ("10 minutes", "an hour"), LIVE.methods)
-"""Of the page's section about it, from the folder of the page and the file of the results."""

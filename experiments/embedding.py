@@ -8,16 +8,15 @@ and the share of the variance of a number (the loss on a task, a hyper-parameter
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.catalogue import Request, Table
+from experiments.experiment import Saved, Setup, Table
 from experiments.model_error import model_of
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
@@ -25,7 +24,7 @@ from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.methods.deeppipe.tuning import Located
 from headstart.numerics.threads import one_blas_thread
 from headstart.replay.protocol import Method
-from headstart.replay.results import rounded, shown, write_whole
+from headstart.replay.results import rounded, shown
 from headstart.replay.runner import given_to, plain
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Surrogate
@@ -33,12 +32,11 @@ from headstart.surrogates.recorded_gp import RecordedGP
 
 Array = NDArray[np.float64]
 _NEIGHBOURS = 10
-_PERMUTATIONS = 199
 _DIGITS = 4
 
 
 @dataclass
-class Points:
+class Points(Saved):
     """Latent points of a sample of n pipelines.
 
     Parameters
@@ -99,14 +97,6 @@ class Points:
         shares = np.bincount(own) / len(own)
         return float((own[near] == own[:, None]).mean()), float((shares**2).sum())
 
-    def p_alike(self, stage: str | None = None) -> float:
-        """How likely so large a share of neighbours with the same algorithm is by chance: by permutations."""
-        own = np.array(self.estimator if stage is None else self.stages[stage][1])
-        near, rng = nearest(np.array(self.points)), np.random.default_rng(0)
-        drawn = [rng.permutation(own) for _ in range(_PERMUTATIONS)]
-        same = (own[near] == own[:, None]).mean()
-        return float(1 + sum((d[near] == d[:, None]).mean() >= same for d in drawn)) / (1 + _PERMUTATIONS)
-
     def table(self) -> Table:
         rows = []
         for stage in (None, *self.stages):
@@ -122,17 +112,6 @@ class Points:
         ]
         title = f"{self.meta}: {len(self.points)} pipelines in {len(self.points[0])} of {self.latent} latent dimensions"
         return Table(title, ["by the ten nearest neighbours", "share", ""], rows)
-
-    def save(self, path: Path) -> None:
-        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in asdict(self).items()]
-        write_whole(path, "{" + ",\n".join(lines) + "}\n")
-
-    @classmethod
-    def load(cls, path: Path) -> Points:
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} must hold latent points as JSON: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -163,22 +142,22 @@ class Embedding:
     flat: bool = False
     stages: Sequence[str] = ()
 
-    def run(self, request: Request) -> Points:
+    def run(self, setup: Setup) -> Points:
         """Learn, take the sample, save it."""
-        meta, partition = request.meta, request.partition
+        meta, partition = setup.meta, setup.partition
         method = Method.parse(self.method)
         template = method.make()
         settings, given = plain(template.describe()), given_to(meta, partition, partition.initial_designs(meta))
-        if request.out.exists():
-            known = Points.load(request.out)
+        if setup.out.exists():
+            known = Points.load(setup.out)
             if (known.settings, known.given) == (settings, given):
-                request.progress.done(f"{method.text}: known already")
+                setup.progress.done(f"{method.text}: known already")
                 return known
-        request.progress.learning(method.text)
+        setup.progress.learning(method.text)
         with one_blas_thread():
             points = latent_points(model_of(template.meta_fit(partition.learning(meta))), meta.pipelines)
         rows = np.random.default_rng(0).permutation(len(points))[: self.sample]
-        task, *others = self._tasks(request)
+        task, *others = self._tasks(setup)
         pipelines = meta.pipelines.take(rows)
         parameter, values = ("", []) if self.algorithm is None else _parameter(meta, rows, self.algorithm)
         there = {stage.name: s for s, stage in enumerate(meta.pipelines.space.stages)}
@@ -203,15 +182,18 @@ class Embedding:
                 if name in self.stages
             },
         )
-        found.save(request.out)
-        request.progress.done(f"{method.text}: {len(rows)} latent points")
+        found.save(setup.out)
+        setup.progress.done(f"{method.text}: {len(rows)} latent points")
         return found
 
-    def _tasks(self, request: Request) -> list[int]:
+    def load(self, path: Path) -> Points:
+        return Points.load(path)
+
+    def _tasks(self, setup: Setup) -> list[int]:
         """Positions of the tasks whose losses are looked at."""
         if self.task is None:
-            return list(request.partition.test[:2])
-        return [request.meta.ids.index(self.task) if self.task in request.meta.ids else request.partition.train[0]]
+            return list(setup.partition.test[:2])
+        return [setup.meta.ids.index(self.task) if self.task in setup.meta.ids else setup.partition.train[0]]
 
 
 def latent_points(surrogate: Surrogate, pipelines: Encoded) -> Array:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.catalogue import Request
+from experiments.experiment import Setup
 from experiments.live_results import LiveResults
 from experiments.live_search import Budget, ByOptimizer, Refit, Searcher, read_off
 from experiments.live_tables import ReadTable, TableFile, TableRule, check_unknown, read_table
@@ -98,7 +98,7 @@ class LiveComparison:
     seed: int = 0
     sandbox: bool = True
 
-    def run(self, request: Request) -> LiveResults:
+    def run(self, request: Setup) -> LiveResults:
         """Run all of it, or go on; the file holds `LiveResults`."""
         if request.data is None:
             raise InvalidInput(f"{request.name} is on raw tables: give --data DIR, a folder with {TABLES}/")
@@ -116,6 +116,9 @@ class LiveComparison:
         for text in self.methods:
             results = self._one_method(text, plan, learning, tables, results, request)
         return results
+
+    def load(self, path: Path) -> LiveResults:
+        return LiveResults.load(path)
 
     def make(self, text: str) -> Optimizer | Tpot:
         """A method as its text says, before it has learned anything."""
@@ -138,7 +141,7 @@ class LiveComparison:
             raise InvalidInput(f"the pipelines of meta-dataset {meta.name!r} must be those of space {space.name!r}")
         return space
 
-    def _initial(self, meta: MetaDataset, request: Request) -> list[Pipeline]:
+    def _initial(self, meta: MetaDataset, request: Setup) -> list[Pipeline]:
         from headstart.optimizers.portfolio import greedy_portfolio
 
         if not self.warm:
@@ -147,7 +150,7 @@ class LiveComparison:
         rows = meta.pipelines.take(meta.everything.rows(ids))
         return [Pipeline(p.algorithms, p.params) for p in rows]
 
-    def _empty(self, meta: MetaDataset, plan: Plan, tables: Sequence[TableFile], request: Request) -> LiveResults:
+    def _empty(self, meta: MetaDataset, plan: Plan, tables: Sequence[TableFile], request: Setup) -> LiveResults:
         about = {
             "rule": self.about_rule,
             "max_rows": self.max_rows,
@@ -171,7 +174,7 @@ class LiveComparison:
         learning: MetaDataset,
         tables: Sequence[TableFile],
         results: LiveResults,
-        request: Request,
+        request: Setup,
     ) -> LiveResults:
         settings = plain(self.make(text).describe())
         given = plan.key(learning, text in self.warm)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.catalogue import Request, Table
+from experiments.experiment import Setup, Table
 from headstart.errors import Exhausted, InvalidInput
 from headstart.evaluation.recorded import Replay, recorded_task
 from headstart.metadata.metadataset import MetaDataset
@@ -128,7 +128,7 @@ class ErrorOverTime:
     methods: Sequence[str]
     evaluations: Sequence[int] = (5, 10, 20, 50, 100, 150, 200)
 
-    def run(self, request: Request) -> Errors:
+    def run(self, request: Setup) -> Errors:
         """Measure every method that is not in the file with the same settings yet."""
         meta, partition, out = request.meta, request.partition, request.out
         last = request.evaluations or max(self.evaluations)
@@ -174,6 +174,9 @@ class ErrorOverTime:
             entry = found.methods[method.text]
             request.progress.done(f"{method.text}: squared error {shown(entry['error_mean'][-1])} after {looks[-1]}")
         return found
+
+    def load(self, path: Path) -> Errors:
+        return Errors.load(path)
 
 
 def model_of(optimizer: Optimizer) -> Surrogate:

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 
-from experiments.catalogue import Request
-from experiments.comparison import Arm
+from experiments.comparison import Compared, Comparison
+from experiments.experiment import Setup
 from experiments.model_error import model_of
-from experiments.rankings import Groups, Ranked, Rankings
 from headstart.errors import InvalidInput
 from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
@@ -35,15 +35,14 @@ from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import Method
+from headstart.replay.results import Results
 from headstart.replay.variants import Variant
 from headstart.space.candidates import Pool
 from headstart.space.space import PipelineSpace
 from headstart.task import Task
 from headstart.trials import Proposal
 
-LEFT_OUT, UNTRAINED, KNOWN = "left out", "not trained", "known"
-PLAIN, ENCODED = "new, without encoders", "new, with encoders"
-ROWS = (LEFT_OUT, UNTRAINED, KNOWN, PLAIN, ENCODED)
+ROWS = ("left out", "not trained", "known", "new, without encoders", "new, with encoders")
 
 
 @dataclass(frozen=True)
@@ -63,37 +62,32 @@ class NewAlgorithm:
     plain: Method
     untrained: Method
 
-    def run(self, request: Request) -> Ranked:
-        return self.rankings(request.meta.name).run(request)
+    def run(self, setup: Setup) -> Compared:
+        return self.comparison(setup.meta.name).run(setup)
 
-    def rankings(self, meta: str) -> Rankings:
-        """What is replayed on a meta-dataset."""
-        arms = [Arm((self.untrained, self.encoded))]
-        for estimator in self._estimators(meta):
-            arms.append(Arm((self.encoded,), without(estimator)))
-            arms.append(Arm((self.plain, self.encoded), new(estimator)))
-        return Rankings(tuple(arms), groups=self.groups(meta))
+    def load(self, path: Path) -> Compared:
+        return self.comparison(Results.load(path).meta).load(path)
 
-    def groups(self, meta: str) -> Groups:
-        """The five rows by estimator."""
-        groups = {}
-        for estimator in self._estimators(meta):
-            methods = (
-                without(estimator).called(self.encoded),
-                self.untrained,
-                self.encoded,
-                new(estimator).called(self.plain),
-                new(estimator).called(self.encoded),
-            )
-            groups[estimator] = dict(zip(ROWS, (method.text for method in methods), strict=True))
-        return groups
-
-    def _estimators(self, meta: str) -> Sequence[str]:
+    def comparison(self, meta: str) -> Comparison:
+        """What is replayed on a meta-dataset: the five rows for each estimator."""
         if meta not in self.estimators:
             raise InvalidInput(
                 f"it is not said which estimators of {meta!r} are left out; known are {', '.join(self.estimators)}"
             )
-        return self.estimators[meta]
+        variants: dict[Variant, Sequence[Method]] = {}
+        groups = {}
+        for estimator in self.estimators[meta]:
+            left_out, is_new = without(estimator), new(estimator)
+            variants |= {left_out: (self.encoded,), is_new: (self.plain, self.encoded)}
+            methods = (
+                left_out.called(self.encoded),
+                self.untrained,
+                self.encoded,
+                is_new.called(self.plain),
+                is_new.called(self.encoded),
+            )
+            groups[estimator] = dict(zip(ROWS, (method.text for method in methods), strict=True))
+        return Comparison((self.untrained, self.encoded), variants, groups)
 
 
 def without(algorithm: str) -> Variant:

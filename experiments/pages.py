@@ -1,118 +1,289 @@
-"""Pages of results, written from the JSON files that replays and experiments leave."""
+"""Pages of results: notes that people wrote, with tables, figures and numbers from the saved results filled in.
+
+Notes are in ``notes/`` beside the pages, results in ``data/``. In notes ``{{KIND FILE …}}`` stands for something made
+of ``data/FILE.json``; words with blanks in them are quoted. AT is a list of evaluations such as ``25,100``.
+
+========================================  ==============================================================================
+``{{replay FILE AT OURS METHOD …}}``      figure and table of methods: mean regrets at AT; at 25 and 100 on how many
+                                          tasks ours is lower and higher, with Holm's p over all ranked methods
+``{{standings FILE AT OURS METHOD …}}``   the table alone
+``{{figure FILE}}``, ``{{table FILE}}``   all that an experiment left, drawn or as a table
+``{{cell FILE ROW COLUMN}}``              a cell of that table
+``{{versus FILE AT OURS METHOD …}}``      one line: regrets at AT, tasks won and lost by ours, Holm's p over this line
+``{{lowest FILE WHAT METHOD}}``           after how many evaluations its mean ``regret`` or ``rank`` is the lowest
+``{{independent FILE}}``                  table of ours beside figures that others measured
+========================================  ==============================================================================
+
+A METHOD is named as in the file, with or without its settings; ``FILE/METHOD`` takes it from another file, ``best3``
+stands for the three ranked methods with the lowest regret that are not named, ``all`` for all, ``best`` (as OURS) for
+the best, ``authors`` for what the authors' own code gives. ``METHOD[^x]`` puts the mark of a footnote in its row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from experiments.deeppipe_page import deeppipe_page
-from experiments.markdown import TITLES, notes, partial_lines, table
-from experiments.pmf_page import pmf_page
+import numpy as np
+
+from experiments.catalogue import EXPERIMENTS
+from experiments.comparison import Compared
+from experiments.experiment import Findings, Table
 from headstart.errors import InvalidInput
+from headstart.replay.protocol import N_INITIAL
 from headstart.replay.reference import EVALUATIONS, INDEPENDENT, RELEASED
-from headstart.replay.results import Results, write_whole
+from headstart.replay.results import Results, order_by_regret, shown, wilcoxon, write_whole
 
-_INTRODUCTION = """\
-Written by `headstart results docs/results` from `docs/results/data/replay_*.json`, which `headstart replay` made.
-Regret is the lowest error found so far minus the lowest recorded for the task. Every method begins with the same five
-pipelines; candidates are the pipelines observed on the task; methods that learn from other tasks do so on the training
-tasks only; settings are the defaults, which no test task has decided. ± is the half width of a 95 % interval over
-tasks. p: Wilcoxon signed-rank test against the method with the lowest mean regret after 100 evaluations, differences
-paired by task. `random2x` and `random4x` try two and four pipelines at each step and are not ranked.
-"""
-FIELD = (
-    *("random", "random2x", "random4x", "average_rank", "portfolio", "smfo", "nearest", "gp", "forest", "dngo", "rgpe"),
-    *("oboe", "tensor_oboe", "fmlp", "ablr", "tst_r", "tst_d2v", "taf_r", "fsbo", "ellipsoid", "skl", "linear_factors"),
-    *("pmf", "pmf_paper", "deeppipe", "deeppipe_paper"),
-)
-"""Methods that the page is about; it says which of them have not been run."""
+DECISIVE = (25, 100)
+"""After so many evaluations methods are tested against each other."""
+KINDS = {"zap": "-.*"}
+"""What tasks have in common that are versions of one dataset, by meta-dataset: they count as one in tests."""
+_AUTHORS = {"pmf": "PMF, the authors' algorithm", "deeppipe": "DeepPipe, the authors' checkpoint"}
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Write every page whose data is there; returns what was written.
+    """Write a page for each of the notes; returns what was written.
 
     Parameters
     ----------
     folder
-        Pages and plots go here; ``data`` inside it holds the JSON files. What ``data/notice.md`` says, if there is
-        one, stands below the title of every page.
+        Pages and plots go here; ``notes`` and ``data`` are inside it.
     """
-    if not (folder / "data").is_dir():
-        raise InvalidInput(f"{folder / 'data'} must be a directory with the JSON files of replays; there is none")
-    pages: dict[str, Callable[[Path], Iterator[str] | None]] = {
-        "replay.md": replay_page,
-        "pmf.md": pmf_page,
-        "deeppipe.md": deeppipe_page,
-    }
-    written = []
-    for name, page in pages.items():
-        lines = page(folder)
-        if lines is not None:
-            path = folder / name
-            title, *rest = lines
-            write_whole(path, "\n".join([title, *_notice(folder), *rest]) + "\n")
-            written.append(path)
-    if not written:
-        raise InvalidInput(f"{folder / 'data'} must hold results such as replay_pmf.json; there are none")
-    return written
+    notes = sorted((folder / "notes").rglob("*.md"))
+    if not notes:
+        raise InvalidInput(f"{folder / 'notes'} must be a folder with the notes that pages are made of; there are none")
+    for note in notes:
+        page = folder / note.relative_to(folder / "notes")
+        write_whole(page, Filling(folder, page).filled(note.read_text(encoding="utf-8")))
+    return [folder / note.relative_to(folder / "notes") for note in notes]
 
 
-def _notice(folder: Path) -> list[str]:
-    path = folder / "data" / "notice.md"
-    return [path.read_text(encoding="utf-8")] if path.exists() else []
+class Filling:
+    """Fills in the notes of one page."""
+
+    def __init__(self, folder: Path, page: Path) -> None:
+        self.folder = folder
+        self.page = page
+
+    def filled(self, notes: str) -> str:
+        """The page."""
+        head = "<!-- Written by `python -m experiments pages` from notes/ and data/; change the notes. -->\n"
+        return head + re.sub(r"\{\{(.+?)\}\}", self._one, notes)
+
+    def _one(self, found: re.Match[str]) -> str:
+        kinds: dict[str, Callable[..., str]] = {
+            "replay": self._replay,
+            "standings": self._standings,
+            "figure": self._figure,
+            "table": lambda file: self._load(file).table().markdown(),
+            "cell": self._cell,
+            "versus": self._versus,
+            "lowest": self._lowest,
+            "independent": self._independent,
+        }
+        kind, *words = shlex.split(found[1])
+        try:
+            return kinds[kind](*words)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"notes of {self.page.name}: {found[0]} cannot be filled in: {error!r}") from error
+
+    def _load(self, file: str) -> Findings:
+        path = self.folder / "data" / f"{file}.json"
+        if not path.exists():
+            raise InvalidInput(f"notes of {self.page.name} need {path}: run the experiment first")
+        if file.startswith("replay_"):
+            return Compared(Results.load(path))  # of `headstart replay`
+        return EXPERIMENTS[max((n for n in EXPERIMENTS if file.startswith(n)), key=len)].kind.load(path)
+
+    def _results(self, file: str) -> Results:
+        found = self._load(file)
+        if not isinstance(found, Compared):
+            raise InvalidInput(f"notes of {self.page.name}: {file} must be of methods that were replayed")
+        return found.results
+
+    def _replay(self, file: str, at: str, ours: str, *methods: str) -> str:
+        results, rows = self._chosen(file, ours, methods)
+        whole = "all" in methods
+        name = file if whole else f"{self.page.stem}_{file}"
+        drawn = results if whole else replace(results, methods={n: dict(results.methods[n]) for n in rows if n})
+        drawn.summarise()
+        return f"{self._drawn(Compared(drawn), name)}\n\n{self._standings(file, at, ours, *methods)}"
+
+    def _standings(self, file: str, at: str, ours: str, *methods: str) -> str:
+        results, rows = self._chosen(file, ours, methods)
+        own = next(iter(rows))
+        ranked = [name for name in results.ranked() if name != own]
+        also = [name for name in rows if name not in ("", own, *ranked)]
+        tested = {e: paired(results, own, ranked, e, also) for e in DECISIVE if e <= results.evaluations}
+        evaluations = [int(e) for e in at.split(",")]
+        columns = ["method", *at.split(","), *(c for e in tested for c in (f"won–lost at {e}", "p"))]
+        columns += ["rank", "ms"] if "all" in methods else []
+        lines = []
+        for name, label in rows.items():
+            if not name:
+                figures = dict(zip(EVALUATIONS, RELEASED[results.meta][label.partition("[")[0]], strict=True))
+                cells = [shown(figures.get(e)) for e in evaluations]
+                lines.append([label, *cells, *[""] * (len(columns) - len(cells) - 1)])
+                continue
+            entry = results.methods[name]
+            cells = [_regret(results, name, own, e) for e in evaluations]
+            for found in tested.values():
+                cells += ["", ""] if name == own else [f"{found[name][0]}–{found[name][1]}", f"{found[name][2]:.2g}"]
+            rank = "" if entry["rank_mean"] is None else f"{entry['rank_mean'][-1]:.2f}"
+            facts = [rank, f"{1000 * entry['seconds_per_suggestion']:.0f}"]
+            lines.append([label, *cells, *facts][: len(columns)])
+        return Table("", columns, lines).markdown()
+
+    def _chosen(self, file: str, ours: str, methods: Sequence[str]) -> tuple[Results, dict[str, str]]:
+        """Results with methods of other files, and labels of rows by method; the authors' has no name. Ours first."""
+        results = self._results(file)
+        own = results.best() if ours == "best" else named(results, ours)
+        rows, named_there = {own: f"**`{own}`**"}, [_split(word)[0].rpartition("/")[2] for word in methods]
+        for word in methods:
+            name, mark = _split(word)
+            if name == "authors":
+                rows[""] = _AUTHORS[own] + mark
+                continue
+            if "/" in name:
+                other, _, name = name.partition("/")
+                _add(results, self._results(other), name)
+            best = [m for m in order_by_regret(results, results.evaluations) if m not in (own, *named_there)]
+            if name == "all":
+                names = [m for m in best if results.methods[m]["n_tasks"]]
+            elif name.startswith("best"):
+                names = [m for m in best if m in results.ranked()][: int(name[4:])]
+            else:
+                names = [named(results, name)]
+            for m in names:
+                ran = results.methods[m]["n_tasks"]
+                rows[m] = f"`{m}`{mark}" + ("" if results.complete(m) else f", {ran} tasks")
+        return results, rows
+
+    def _versus(self, file: str, at: str, ours: str, *methods: str) -> str:
+        results = self._results(file)
+        own, others = named(results, ours), [named(results, method) for method in methods]
+        found = paired(results, own, others, int(at))
+        said = [f"`{ours}` {_regret(results, own, own, int(at), interval=False)}"]
+        for method, name in zip(methods, others, strict=True):
+            won, lost, p = found[name]
+            said.append(f"`{method}` {_regret(results, name, own, int(at), interval=False)} ({won}–{lost}, p {p:.2g})")
+        return ", ".join(said)
+
+    def _lowest(self, file: str, what: str, method: str) -> str:
+        results = self._results(file)
+        curves = {
+            name: np.array(entry[f"{what}_mean"], dtype=float)
+            for name, entry in results.methods.items()
+            if results.complete(name) and entry[f"{what}_mean"] is not None
+        }
+        own = curves[named(results, method)]
+        lowest = np.all([own <= curve for curve in curves.values()], axis=0)[min(N_INITIAL, len(own) - 1) :]
+        return f"{lowest.sum()} of {len(lowest)}"
+
+    def _cell(self, file: str, row: str, column: str) -> str:
+        table = self._load(file).table()
+        return {cells[0]: cells for cells in table.rows}[row][list(table.columns).index(column)]
+
+    def _figure(self, file: str) -> str:
+        return self._drawn(self._load(file), file)
+
+    def _drawn(self, found: Findings, name: str) -> str:
+        from experiments.plots import draw
+
+        paths = [os.path.relpath(path, self.page.parent) for path in draw(found, self.folder / name)]
+        return "\n\n".join(f"![{found.table().title}]({path})" for path in paths)
+
+    def _independent(self, file: str) -> str:
+        results = self._results(file)
+        rows = []
+        for name, theirs in INDEPENDENT[results.meta].items():
+            entry = results.methods[name]
+            ours, widths = ([entry[what][e - 1] for e in EVALUATIONS] for what in ("regret_mean", "regret_ci"))
+            apart = max(((o - t) / w if w else 0.0 for o, t, w in zip(ours, theirs, widths, strict=True)), key=abs)
+            rows.append([f"`{name}`", _figures(ours), _figures(theirs), f"{apart:+.2f}"])
+        rows += [[name, "", _figures(theirs), ""] for name, theirs in RELEASED[results.meta].items()]
+        return Table("", ["method", "ours", "independent", "largest difference"], rows).markdown()
 
 
-def replay_page(folder: Path) -> Iterator[str] | None:
-    """All methods on all meta-datasets, and how they compare with figures of others."""
-    found = [path for name in TITLES if (path := folder / "data" / f"replay_{name}.json").exists()]
-    return _replay_lines(folder, [Results.load(path) for path in found]) if found else None
+def named(results: Results, word: str) -> str:
+    """A method of results by its name, with or without its settings."""
+    found = [word] if word in results.methods else [m for m in results.methods if m.partition("(")[0] == word]
+    if len(found) != 1:
+        raise InvalidInput(f"{word!r} must name one method of {results.meta}; there are {', '.join(results.methods)}")
+    return found[0]
 
 
-def _replay_lines(folder: Path, all_results: list[Results]) -> Iterator[str]:
-    yield "# Methods on recorded results\n"
-    yield _INTRODUCTION
-    for results in all_results:
-        yield from _meta_lines(folder, results)
-    yield from notes(folder, "replay")
+def paired(
+    results: Results, ours: str, others: Sequence[str], evaluation: int, also: Sequence[str] = ()
+) -> dict[str, tuple[int, int, float]]:
+    """Tasks on which ours is lower and higher than each other method, and p of Wilcoxon's test with Holm's correction.
+
+    The correction is over the others; for each of `also` over the others and itself. Tasks that are versions of one
+    dataset (`KINDS`) count as one in the test, by the mean of their differences.
+    """
+    counts, p_values = {}, {}
+    alike = [re.search(KINDS.get(results.meta, "$^"), name) for name in results.names]
+    for other in (*others, *also):
+        difference = results.curves(ours)[:, evaluation - 1] - results.curves(other)[:, evaluation - 1]
+        kinds: dict[Any, list[float]] = {}
+        for i in np.flatnonzero(np.isfinite(difference)):
+            kinds.setdefault(found[0] if (found := alike[i]) else i, []).append(difference[i])
+        means = np.array([np.mean(values) for values in kinds.values()])
+        counts[other] = (int((difference < 0).sum()), int((difference > 0).sum()))
+        p_values[other] = wilcoxon(means, np.zeros_like(means))
+    family = {other: p_values[other] for other in others}
+    corrected = holm(family) | {name: holm({**family, name: p_values[name]})[name] for name in also}
+    return {other: (*counts[other], p) for other, p in corrected.items()}
 
 
-def _meta_lines(folder: Path, results: Results) -> Iterator[str]:
-    from headstart.report.curves import plot_results
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """P-values of several tests, corrected so that a level holds for all of them together (Holm 1979).
 
-    title = TITLES.get(results.meta, results.meta)
-    picture = f"replay_{results.meta}.svg"
-    plot_results(results, folder / picture)
-    yield f"## {title}\n"
-    yield f"{len(results.tasks)} test tasks, {results.evaluations} evaluations, runs for each task: {results.seeds}.\n"
-    yield f"![Mean rank and mean regret on {title}]({picture})\n"
-    yield from table(results)
-    yield ""
-    yield from partial_lines(results)
-    missing = [name for name in FIELD if name not in results.methods]
-    if missing:
-        yield "Not run yet: " + ", ".join(f"`{name}`" for name in missing) + ".\n"
-    yield from comparison(results)
+    >>> {name: round(p, 3) for name, p in holm({"a": 0.01, "b": 0.03, "c": 0.04}).items()}
+    {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    corrected: dict[str, float] = {}
+    highest = 0.0
+    for k, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        highest = max(highest, min(1.0, (len(p_values) - k) * p_values[name]))
+        corrected[name] = highest
+    return {name: corrected[name] for name in p_values}
 
 
-def comparison(results: Results) -> Iterator[str]:
-    """Ours beside figures of others, with how many half widths of our interval they differ by."""
-    others = INDEPENDENT.get(results.meta, {})
-    both = [name for name in others if name in results.methods and results.complete(name)]
-    if not both or results.evaluations < EVALUATIONS[-1]:
-        return
-    yield "Beside figures measured with independent code (same protocol and tasks):\n"
-    yield "| method | ours | independent | largest difference, in half widths of our interval |"
-    yield "|---|---|---|---|"
-    for name in both:
-        entry = results.methods[name]
-        ours = [entry["regret_mean"][e - 1] for e in EVALUATIONS]
-        widths = [entry["regret_ci"][e - 1] for e in EVALUATIONS]
-        apart = max(((o - i) / w if w else 0.0 for o, i, w in zip(ours, others[name], widths, strict=True)), key=abs)
-        yield f"| `{name}` | {_figures(ours)} | {_figures(others[name])} | {apart:+.2f} |"
-    for name, figures in RELEASED.get(results.meta, {}).items():
-        yield f"| {name} | | {_figures(figures)} | |"
-    yield ""
+def _regret(results: Results, method: str, ours: str, evaluation: int, interval: bool = True) -> str:
+    """Mean regret of a method; of one that ran on some tasks only, beside that of ours on these."""
+    entry = results.methods[method]
+    text = shown(entry["regret_mean"][evaluation - 1])
+    if not results.complete(method):
+        ran = np.isfinite(results.curves(method)[:, 0])
+        return f"{text} (there `{ours}` {results.curves(ours)[ran, evaluation - 1].mean():.4f})"
+    return f"{text} ± {shown(entry['regret_ci'][evaluation - 1])}" if interval else text
 
 
-def _figures(values: list[float] | tuple[float, ...]) -> str:
+def _figures(values: Sequence[float]) -> str:
     return " / ".join(f"{value:.4f}" for value in values)
+
+
+def _split(word: str) -> tuple[str, str]:
+    """A method and the mark of a footnote behind it.
+
+    >>> _split("gp[^a]"), _split("gp")
+    (('gp', '[^a]'), ('gp', ''))
+    """
+    name, bracket, mark = word.partition("[^")
+    return name, bracket + mark
+
+
+def _add(results: Results, other: Results, method: str) -> None:
+    """Take in a method of another file, on the tasks that both have."""
+    if (other.meta, other.evaluations, other.seeds) != (results.meta, results.evaluations, results.seeds):
+        raise InvalidInput(f"{method} must be of the same meta-dataset, evaluations and seeds, to stand beside others")
+    entry = other.methods[named(other, method)]
+    curves = dict(zip(other.tasks, entry["curves"], strict=True))
+    seconds = entry["seconds_per_suggestion"]
+    results.add(method, [curves.get(task) for task in results.tasks], seconds_per_suggestion=seconds)

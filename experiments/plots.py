@@ -1,24 +1,44 @@
-"""What a model knows, drawn: errors of its predictions over evaluations, and its latent points."""
+"""What experiments found, drawn: curves, errors of predictions over evaluations, and latent points."""
 
 from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.report.curves import colours, figure_in
-
-if TYPE_CHECKING:
-    from experiments.cluster import Clustered
-    from experiments.embedding import Points
-    from experiments.model_error import Errors
+from experiments.cluster import Clustered
+from experiments.comparison import Compared
+from experiments.embedding import Points
+from experiments.experiment import Findings
+from experiments.model_error import Errors
+from headstart.errors import InvalidInput
+from headstart.report.curves import colours, figure_in, plot_results
 
 Array = NDArray[np.float64]
 _DOT: dict[str, Any] = {"s": 3, "linewidths": 0, "alpha": 0.7}
 _TITLES = {"error": "mean squared error", "variance": "posterior predictive variance"}
+
+
+def draw(findings: Findings, stem: Path) -> list[Path]:
+    """Draw all there is to see of an experiment into files whose names begin with a stem; which they are."""
+    if isinstance(findings, Compared):
+        plot_results(findings.results, path := stem.with_name(f"{stem.name}.svg"))
+    elif isinstance(findings, Errors):
+        plot_errors(findings, path := stem.with_name(f"{stem.name}.svg"))
+    elif isinstance(findings, Clustered):
+        plot_clusters(findings, path := stem.with_name(f"{stem.name}.png"))
+    elif isinstance(findings, Points) and findings.flat:
+        plot_flat(findings, path := stem.with_name(f"{stem.name}.png"))
+    elif isinstance(findings, Points):
+        plot_points(findings, path := stem.with_name(f"{stem.name}.png"))
+        plot_pairs(findings, pairs := stem.with_name(f"{stem.name}_estimators.png"))
+        return [path, pairs]
+    else:
+        raise InvalidInput(f"there is nothing to draw of {type(findings).__name__}")
+    return [path]
 
 
 def plot_errors(errors: Errors, path: Path) -> None:

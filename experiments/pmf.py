@@ -1,14 +1,15 @@
 """Experiments of N. Fusi, R. Sheth and M. Elibol, *Probabilistic matrix factorization for automated machine learning*.
 
-Run one with ``headstart experiment NAME``. All methods begin with the meta-dataset's five initial pipelines of a task,
+Run one with ``python -m experiments NAME``. All methods begin with the meta-dataset's five initial pipelines of a task,
 which were chosen by what was good on other tasks. So ``forest`` with them stands in for auto-sklearn, which the paper
 compares with: Bayesian optimisation with a random forest and a meta-learned start. It is not auto-sklearn.
 """
 
 from __future__ import annotations
 
-from experiments.comparison import Arm, Comparison
+from experiments.comparison import Comparison
 from experiments.embedding import Embedding
+from experiments.experiment import Experiment
 from experiments.model_error import ErrorOverTime
 from headstart.replay.variants import only, sparse
 
@@ -21,18 +22,33 @@ _LISTED = """
 """
 LISTED = tuple(_LISTED.split())
 """OpenML ids of the datasets that the supplement's second experiment trains on."""
-SPARSE = sparse(0.9)
-FEW = only(LISTED)
-_MAIN = Arm(("pmf", "pmf_paper", "random", "random2x", "random4x", "forest"))
+_MAIN = ("pmf", "pmf_paper", "random", "random2x", "random4x", "forest")
 
-REGRET = Comparison((_MAIN,))
-ERROR = ErrorOverTime(("pmf(logarithmic=False)", "pmf_paper"))
-MISSING = Comparison(
-    (
-        Arm((*_MAIN.methods, "fmlp")),
-        Arm(("pmf", "pmf_paper(latent=5, learning_rate=0.01)"), SPARSE),
+EXPERIMENTS = {
+    "pmf_regret": Experiment(
+        "PMF, figures 4 and 5: rank and regret over 200 evaluations", Comparison(_MAIN), "pmf", 200
     ),
-    beside=("pmf_regret",),
-)
-FEW_TASKS = Comparison((_MAIN, Arm(("pmf", "pmf_paper"), FEW)), beside=("pmf_regret",))
-EMBEDDING = Embedding("pmf_paper", task="943", algorithm="pca")
+    "pmf_error": Experiment(
+        "PMF, figure 6: error and variance of the predictions over evaluations",
+        ErrorOverTime(("pmf(logarithmic=False)", "pmf_paper")),
+        "pmf",
+        200,
+    ),
+    "pmf_missing": Experiment(
+        "PMF, supplement 1 and 2: 90 % of the training matrix missing",
+        Comparison((*_MAIN, "fmlp"), {sparse(0.9): ("pmf", "pmf_paper(latent=5, learning_rate=0.01)")}),
+        "pmf",
+        200,
+    ),
+    "pmf_few_tasks": Experiment(
+        "PMF, supplement 3 and 4: training on 140 datasets",
+        Comparison(_MAIN, {only(LISTED): ("pmf", "pmf_paper")}),
+        "pmf",
+        200,
+    ),
+    "pmf_embedding": Experiment(
+        "PMF, figures 1 to 3: latent points of the pipelines",
+        Embedding("pmf_paper", task="943", algorithm="pca"),
+        "pmf",
+    ),
+}

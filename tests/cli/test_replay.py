@@ -1,4 +1,4 @@
-"""``headstart replay`` and ``headstart results``, run as a user would."""
+"""``headstart replay``, run as a user would."""
 
 import json
 import os

@@ -1,10 +1,17 @@
 """What tests of experiments share."""
 
+from dataclasses import replace
+
 import pytest
+
+from experiments.catalogue import EXPERIMENTS
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Where pages are written, with an empty folder for their data."""
-    (tmp_path / "data").mkdir()
-    return tmp_path
+def put(monkeypatch):
+    """Puts another kind in the place of an experiment's, and other sizes."""
+
+    def put(name, kind, **changes):
+        monkeypatch.setitem(EXPERIMENTS, name, replace(EXPERIMENTS[name], kind=kind, **changes))
+
+    return put

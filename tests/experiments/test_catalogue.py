@@ -10,7 +10,7 @@ import pytest
 
 from experiments import pmf
 from experiments.catalogue import EXPERIMENTS, run_experiment
-from experiments.comparison import Arm, Comparison
+from experiments.comparison import Comparison
 from experiments.embedding import Embedding, Points, latent_points, nearest
 from experiments.model_error import ErrorOverTime, Errors, looked_at, model_of
 from headstart.errors import InvalidInput, UnknownName
@@ -19,10 +19,12 @@ from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import Method
 from headstart.replay.results import Results
+from headstart.replay.variants import only
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.testing.examples import small_meta
 
 FACTORS = "linear_factors(rank=2)"
+FEW = only(pmf.LISTED)
 
 
 @pytest.fixture
@@ -34,25 +36,25 @@ def meta():
     return MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="pmf", ids=ids)
 
 
-def test_every_experiment_can_be_loaded_and_its_methods_exist():
-    for entry in EXPERIMENTS.values():
-        experiment = entry.load()
-        if hasattr(experiment, "rankings"):
-            experiment = experiment.rankings(entry.meta)
-        arms = getattr(experiment, "arms", None) or [experiment]
-        methods = [m for arm in arms for m in getattr(arm, "methods", None) or [getattr(arm, "method", "random")]]
-        make = getattr(experiment, "make", lambda method: Method.of(method).make())
-        for method in methods:
-            assert make(method) is not None
+def test_every_experiment_has_methods_that_exist():
+    for name, experiment in EXPERIMENTS.items():
+        kind = experiment.kind
+        if hasattr(kind, "comparison"):
+            kind = kind.comparison(experiment.meta)
+        groups = [
+            getattr(kind, "methods", [getattr(kind, "method", "random")]),
+            *getattr(kind, "variants", {}).values(),
+        ]
+        make = getattr(kind, "make", lambda method: Method.of(method).make())
+        assert all(make(method) is not None for methods in groups for method in methods), name
     assert len(set(pmf.LISTED)) == 140
 
 
 class TestComparison:
     @pytest.fixture(autouse=True)
-    def cheap(self, monkeypatch):
-        monkeypatch.setattr(pmf, "REGRET", Comparison((Arm((FACTORS, "random", "random2x")),)))
-        arms = (Arm((FACTORS, "random")), Arm((FACTORS,), pmf.FEW))
-        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison(arms, beside=("pmf_regret",)))
+    def cheap(self, put):
+        put("pmf_regret", Comparison((FACTORS, "random", "random2x")))
+        put("pmf_few_tasks", Comparison((FACTORS, "random"), {FEW: (FACTORS,)}))
 
     def test_a_file_of_results(self, meta, tmp_path):
         found, path = run_experiment("pmf_regret", meta, tmp_path)
@@ -82,15 +84,23 @@ class TestComparison:
         assert found.results.methods["random"]["curves"] == before.results.methods["random"]["curves"]
         assert found.results.methods[few]["learned_from"]["tasks"] == 3
 
-    def test_also_when_the_other_experiment_was_run_later(self, meta, tmp_path, monkeypatch):
-        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison((Arm((FACTORS,), pmf.FEW),)))
+    def test_also_when_the_other_experiment_was_run_later(self, meta, tmp_path, put, monkeypatch):
+        put("pmf_few_tasks", Comparison((FACTORS,), {FEW: (FACTORS,)}))
         run_experiment("pmf_few_tasks", meta, tmp_path, evaluations=9)
         run_experiment("pmf_regret", meta, tmp_path, evaluations=9)
-        arms = (Arm((FACTORS, "random")), Arm((FACTORS,), pmf.FEW))
-        monkeypatch.setattr(pmf, "FEW_TASKS", Comparison(arms, beside=("pmf_regret",)))
+        put("pmf_few_tasks", Comparison((FACTORS, "random"), {FEW: (FACTORS,)}))
         monkeypatch.setattr(RandomSearch, "suggest", None)
         found, _ = run_experiment("pmf_few_tasks", meta, tmp_path, evaluations=9)
         assert set(found.results.methods) == {FACTORS, "random", "linear_factors-few(rank=2)"}
+
+    def test_a_file_of_other_runs_is_left_as_it_is(self, meta, tmp_path):
+        run_experiment("pmf_few_tasks", meta, tmp_path, evaluations=9)
+        _, path = run_experiment("pmf_regret", meta, tmp_path, evaluations=9)
+        content = json.loads(path.read_text()) | {"seeds": 2}
+        path.write_text(json.dumps(content))
+        with pytest.raises(InvalidInput, match="seeds"):
+            run_experiment("pmf_regret", meta, tmp_path, evaluations=9)
+        assert json.loads(path.read_text()) == content
 
 
 class Constant(Surrogate):
@@ -105,8 +115,8 @@ class Constant(Surrogate):
 
 class TestError:
     @pytest.fixture(autouse=True)
-    def cheap(self, monkeypatch):
-        monkeypatch.setattr(pmf, "ERROR", ErrorOverTime((FACTORS, "gp"), (5, 8, 12, 300)))
+    def cheap(self, put):
+        put("pmf_error", ErrorOverTime((FACTORS, "gp"), (5, 8, 12, 300)))
 
     def test_over_candidates_that_are_left(self, meta):
         from headstart.optimizers.bayes import Bayes
@@ -158,8 +168,8 @@ class TestError:
         one, two = (run_experiment("pmf_error", meta, tmp_path / str(j), evaluations=8, jobs=j)[0] for j in (1, 2))
         assert one.methods == two.methods
 
-    def test_too_few_candidates(self, meta, tmp_path, monkeypatch):
-        monkeypatch.setattr(pmf, "ERROR", ErrorOverTime((FACTORS,), (100,)))
+    def test_too_few_candidates(self, meta, tmp_path, put):
+        put("pmf_error", ErrorOverTime((FACTORS,), (100,)))
         with pytest.raises(InvalidInput, match="too few for 100"):
             run_experiment("pmf_error", meta, tmp_path)
         with pytest.raises(InvalidInput, match="at least 100"):
@@ -172,8 +182,8 @@ class TestError:
 
 class TestEmbedding:
     @pytest.fixture(autouse=True)
-    def cheap(self, monkeypatch):
-        monkeypatch.setattr(pmf, "EMBEDDING", replace(pmf.EMBEDDING, method="pmf(latent=3, steps=2)", sample=40))
+    def cheap(self, put):
+        put("pmf_embedding", replace(EXPERIMENTS["pmf_embedding"].kind, method="pmf(latent=3, steps=2)", sample=40))
 
     def test_a_sample_of_points(self, meta, tmp_path, monkeypatch):
         found, path = run_experiment("pmf_embedding", meta, tmp_path)
@@ -220,12 +230,12 @@ class TestEmbedding:
     def test_what_it_cannot_do(self, meta, tmp_path):
         with pytest.raises(InvalidInput, match="no latent points"):
             latent_points(Constant(), None)
-        with pytest.raises(InvalidInput, match="searches nothing"):
+        with pytest.raises(InvalidInput, match="no tasks to choose"):
             run_experiment("pmf_embedding", meta, tmp_path, tasks=2)
 
 
-def test_an_algorithm_that_is_not_there(meta, tmp_path, monkeypatch):
-    monkeypatch.setattr(pmf, "EMBEDDING", Embedding("pmf(latent=2, steps=1)", "943", "lda"))
+def test_an_algorithm_that_is_not_there(meta, tmp_path, put):
+    put("pmf_embedding", Embedding("pmf(latent=2, steps=1)", "943", "lda"))
     with pytest.raises(InvalidInput, match="'lda'"):
         run_experiment("pmf_embedding", meta, tmp_path)
 

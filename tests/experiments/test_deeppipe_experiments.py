@@ -8,9 +8,8 @@ import pytest
 from experiments import deeppipe, new_algorithm
 from experiments.catalogue import EXPERIMENTS, run_experiment
 from experiments.cluster import Clustered, Clusters, cluster_metric
-from experiments.comparison import Arm, Comparison
+from experiments.comparison import Compared, Comparison, overall_ranks
 from experiments.embedding import Points, latent_points
-from experiments.rankings import Ranked, Rankings, mean_ranks, overall_ranks
 from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import recorded_task
 from headstart.metadata import MetaDataset
@@ -63,36 +62,30 @@ class TestSettings:
         assert new.untrained.make().surrogate.looseness is None
 
     def test_experiments_on_the_network_have_no_memory_and_short_training(self):
-        experiments = [deeppipe.FEW_TASKS, deeppipe.LAYERS, deeppipe.FACTOR, deeppipe.ZAP]
-        experiments += [deeppipe.NEW_ALGORITHM.rankings(meta) for meta in ("tensor_oboe", "pmf")]
+        experiments = [EXPERIMENTS["deeppipe_few_tasks"].kind, deeppipe.LAYERS, deeppipe.FACTOR, deeppipe.ZAP]
+        experiments += [deeppipe.NEW_ALGORITHM.comparison(meta) for meta in ("tensor_oboe", "pmf")]
         for experiment in experiments:
-            for arm in experiment.arms:
-                for method in arm.methods:
-                    surrogate = method.make().surrogate
-                    assert not surrogate.memory
-                    assert surrogate.steps == 3000 or not surrogate.transfer
+            for method in (*experiment.methods, *(m for some in experiment.variants.values() for m in some)):
+                surrogate = method.make().surrogate
+                assert not surrogate.memory
+                assert surrogate.steps == 3000 or not surrogate.transfer
 
     def test_the_ablations_have_a_method_in_common(self):
-        common = [deeppipe.ENCODED[1], deeppipe.LAYERS.arms[0].methods[0], deeppipe.FACTOR.arms[0].methods[2]]
+        common = [deeppipe.ENCODED[1], deeppipe.LAYERS.methods[0], deeppipe.FACTOR.methods[2]]
         described = [method.make().describe() for method in common]
         assert described[0] == described[1] == described[2]
 
-    def test_estimators_are_in_the_tables_of_the_paper(self):
-        from experiments.deeppipe_page import PAPER_RANKS
-
-        for meta, estimators in deeppipe.NEW_ALGORITHM.estimators.items():
-            assert tuple(PAPER_RANKS[meta]) == estimators
+    def test_estimators_of_other_meta_datasets(self):
         with pytest.raises(InvalidInput, match="which estimators of 'zap'"):
-            deeppipe.NEW_ALGORITHM.rankings("zap")
+            deeppipe.NEW_ALGORITHM.comparison("zap")
 
 
 class TestBorrowing:
-    def test_what_a_replay_found_is_used_again_whatever_it_is_called(self, meta, partition, tmp_path, monkeypatch):
+    def test_what_a_replay_found_is_used_again_whatever_it_is_called(self, meta, partition, tmp_path, monkeypatch, put):
         replay(meta, ["random", "gp(ard=False)"], partition, evaluations=9, out=tmp_path / "replay_tensor_oboe.json")
         before = Results.load(tmp_path / "replay_tensor_oboe.json")
         methods = ("random", Method.called("gp-plain", "gp(ard=False)"), "random2x")
-        monkeypatch.setattr(deeppipe, "FACTOR", Comparison((Arm(methods),), beside=("replay",)))
-        monkeypatch.setitem(EXPERIMENTS, "deeppipe_factor", replace(EXPERIMENTS["deeppipe_factor"], evaluations=9))
+        put("deeppipe_factor", Comparison(methods), evaluations=9)
         ran = []
         monkeypatch.setattr(RandomSearch, "meta_fit", lambda self, _: ran.append("random") or self)
         monkeypatch.setattr(Bayes, "meta_fit", lambda self, _: ran.append("gp") or self)
@@ -103,31 +96,26 @@ class TestBorrowing:
         assert entries["gp-plain"]["curves"] == before.methods["gp(ard=False)"]["curves"]
         assert entries["random"]["versus"] == {"method": "gp-plain", **found.results.versus("random", "gp-plain", 9)}
 
-    def test_what_is_out_of_date_is_replaced(self, meta, partition, tmp_path, monkeypatch):
-        monkeypatch.setitem(EXPERIMENTS, "deeppipe_factor", replace(EXPERIMENTS["deeppipe_factor"], evaluations=9))
-        older = Comparison((Arm((Method.called("gp-x", "gp(ard=False)"),)),))
-        monkeypatch.setattr(deeppipe, "FACTOR", older)
+    def test_what_is_out_of_date_is_replaced(self, meta, partition, tmp_path, monkeypatch, put):
+        put("deeppipe_factor", Comparison((Method.called("gp-x", "gp(ard=False)"),)), evaluations=9)
         run_experiment("deeppipe_factor", meta, tmp_path)
         replay(meta, ["gp"], partition, evaluations=9, out=tmp_path / "replay_tensor_oboe.json")
-        newer = Comparison((Arm((Method.called("gp-x", "gp"),)),), beside=("replay",))
-        monkeypatch.setattr(deeppipe, "FACTOR", newer)
+        put("deeppipe_factor", Comparison((Method.called("gp-x", "gp"),)))
         monkeypatch.setattr(Bayes, "suggest", None)
         found, _ = run_experiment("deeppipe_factor", meta, tmp_path)
         assert found.results.methods["gp-x"]["settings"] == Method.parse("gp").make().describe()
 
-    def test_other_runs_are_not(self, meta, partition, tmp_path, monkeypatch):
+    def test_other_runs_are_not(self, meta, partition, tmp_path, put):
         replay(meta, ["random"], partition, evaluations=8, out=tmp_path / "replay_tensor_oboe.json")
-        monkeypatch.setattr(deeppipe, "FACTOR", Comparison((Arm(("random",)),), beside=("replay",)))
+        put("deeppipe_factor", Comparison(("random",)))
         found, path = run_experiment("deeppipe_factor", meta, tmp_path, evaluations=9)
         assert found.results.evaluations == 9
         assert path.name == "deeppipe_factor_9evaluations.json"
 
 
 class TestSizes:
-    def test_an_entry_says_how_many_tasks(self, meta, tmp_path, monkeypatch):
-        monkeypatch.setattr(deeppipe, "FACTOR", Comparison((Arm(("random",)),)))
-        entry = replace(EXPERIMENTS["deeppipe_factor"], evaluations=6, tasks=2)
-        monkeypatch.setitem(EXPERIMENTS, "deeppipe_factor", entry)
+    def test_an_entry_says_how_many_tasks(self, meta, tmp_path, put):
+        put("deeppipe_factor", Comparison(("random",)), evaluations=6, tasks=2)
         found, path = run_experiment("deeppipe_factor", meta, tmp_path)
         assert (path.name, found.results.tasks) == ("deeppipe_factor.json", [5, 6])
         assert found.results.split == "test, first 2"
@@ -157,25 +145,22 @@ class TestRankings:
         for name, curves in {"x": first, "y": second, "z": third}.items():
             results.add(name, list(curves))
         np.testing.assert_allclose(overall_ranks(results, ["x", "y"]), [[1.0, 1.5], [2.0, 1.5]])
-        means, widths = mean_ranks(results, ["x", "y", "z"])
-        np.testing.assert_allclose(means, [1.5, 1.75, 2.75])
-        assert widths.shape == (3,)
-        ranked = Ranked(results, {"a": {"one": "x", "two": "y"}, "b": {"one": "x", "two": "missing"}})
+        np.testing.assert_allclose(overall_ranks(results, ["x", "y", "z"]).mean(axis=1), [1.5, 1.75, 2.75])
+        ranked = Compared(results, {"a": {"one": "x", "two": "y"}, "b": {"one": "x", "two": "missing"}})
         table = ranked.table()
         assert table.columns == ["", "a"]
         assert [row[0] for row in table.rows] == ["one", "two"]
         assert table.rows[0][1].startswith("1.25 ±")
         assert "evaluations 6 to 7" in table.title
 
-    def test_few_tasks_are_ranked_by_share(self, meta, tmp_path, monkeypatch):
+    def test_few_tasks_are_ranked_by_share(self, meta, tmp_path, put):
         few = share(0.5)
         methods = (quick("a", encoder_layers=0), quick("b", encoder_layers=1))
         groups = {
             "50%": {"a": few.called(methods[0]).text, "b": few.called(methods[1]).text},
             "100%": {"a": "deeppipe-a", "b": "deeppipe-b"},
         }
-        experiment = Rankings((Arm(methods), Arm(methods, few)), groups=groups)
-        monkeypatch.setattr(deeppipe, "FEW_TASKS", experiment)
+        put("deeppipe_few_tasks", Comparison(methods, {few: methods}, groups))
         found, path = run_experiment("deeppipe_few_tasks", meta, tmp_path, tasks=2, evaluations=7)
         assert found.table().columns == ["", "50%", "100%"]
         facts = Results.load(path).methods["deeppipe-a-share0.5"]["learned_from"]
@@ -216,7 +201,7 @@ class TestNewAlgorithm:
 
             run.tell(Trial(proposal, Outcome.of(0.5), 0.0, 0.0))
 
-    def test_five_rows_for_each_estimator(self, meta, tmp_path, monkeypatch):
+    def test_five_rows_for_each_estimator(self, meta, tmp_path, monkeypatch, put):
         alone = Method.called(
             "deeppipe-alone",
             "deeppipe(transfer=False, mean=zero, noise=shared, fine_tune=all, fine_tune_steps=1, warm=True, factor=1)",
@@ -228,7 +213,7 @@ class TestNewAlgorithm:
             plain=quick("encoders0", encoder_layers=0, fine_tune_steps=2),
             untrained=alone,
         )
-        monkeypatch.setattr(deeppipe, "NEW_ALGORITHM", experiment)
+        put("deeppipe_new_algorithm", experiment)
         found, path = run_experiment("deeppipe_new_algorithm", meta, tmp_path, tasks=2, evaluations=7)
         table = found.table()
         assert [row[0] for row in table.rows] == list(new_algorithm.ROWS)
@@ -260,8 +245,8 @@ class TestClusters:
         with pytest.raises(InvalidInput, match="two kinds"):
             cluster_metric(points, np.zeros(14, dtype=int))
 
-    def test_a_file(self, meta, tmp_path, monkeypatch):
-        monkeypatch.setattr(deeppipe, "CLUSTER", Clusters(sample=30, estimators=2, networks=2, factor=2))
+    def test_a_file(self, meta, tmp_path, monkeypatch, put):
+        put("deeppipe_cluster", Clusters(sample=30, estimators=2, networks=2, factor=2))
         found, path = run_experiment("deeppipe_cluster", meta, tmp_path)
         assert Clustered.load(path) == found
         assert len(found.estimators) == 2
@@ -273,8 +258,8 @@ class TestClusters:
         again, _ = run_experiment("deeppipe_cluster", meta, tmp_path)
         assert again == found
 
-    def test_other_pipelines_of_the_same_space_are_not_known_already(self, meta, tmp_path, monkeypatch):
-        monkeypatch.setattr(deeppipe, "CLUSTER", Clusters(sample=20, estimators=2, networks=2, factor=2))
+    def test_other_pipelines_of_the_same_space_are_not_known_already(self, meta, tmp_path, put):
+        put("deeppipe_cluster", Clusters(sample=20, estimators=2, networks=2, factor=2))
         found, _ = run_experiment("deeppipe_cluster", meta, tmp_path)
         kept = np.arange(len(meta.pipelines)) % 3 > 0
         other = MetaDataset(
@@ -293,9 +278,9 @@ class TestClusters:
 
 class TestEmbedding:
     @pytest.fixture(autouse=True)
-    def cheap(self, monkeypatch):
+    def cheap(self, put):
         cheap = replace(deeppipe.EMBEDDING, method=f"deeppipe({QUICK})", sample=40, stages=("reducer", "no such"))
-        monkeypatch.setattr(deeppipe, "EMBEDDING", cheap)
+        put("deeppipe_embedding", cheap)
 
     def test_points_of_a_network(self, meta, tmp_path):
         found, path = run_experiment("deeppipe_embedding", meta, tmp_path)
