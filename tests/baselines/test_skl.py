@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from headstart.baselines import skl
 from headstart.baselines.skl import StructuredKernel, algorithm_blocks, canonical, propose
 from headstart.errors import InvalidInput
 from headstart.space import Algorithm, Float, PipelineSpace, Stage
-from headstart.surrogates import skl
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import live_task, random_trials, small_space
 
