@@ -30,7 +30,7 @@ ERROR = ErrorOverTime(("pmf(logarithmic=False)", "pmf_paper"))
 MISSING = Comparison(
     (
         Arm((*_MAIN.methods, "fmlp")),
-        Arm(("pmf", "pmf_paper(latent=5, learning_rate=0.01)"), SPARSE),
+        Arm(("pmf", "pmf_paper(latent=5, training={'learning_rate': 0.01})"), SPARSE),
     ),
     beside=("pmf_regret",),
 )

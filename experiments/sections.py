@@ -13,7 +13,7 @@ from experiments.embedding import Points
 from experiments.markdown import partial_lines, table, whole
 from experiments.model_error import QUANTITIES, Errors
 from experiments.verdicts import all_the_way, surely
-from headstart.methods.deeppipe.surrogate import DeepPipe
+from headstart.methods.deeppipe import DeepPipe
 from headstart.replay.results import Results, shown
 
 
@@ -80,7 +80,7 @@ def settings_of(results: Results) -> Iterator[str]:
             continue
         if surrogate.get("name") == usual["name"]:
             changed = [f"{key}={value}" for key, value in surrogate.items() if usual.get(key, value) != value]
-            said.append(f"`{name}` is `deeppipe({', '.join(changed)})`")
+            said.append(f"`{name}` is `deeppipe_network({', '.join(changed)})`")
     if said:
         yield "; ".join(said) + ".\n"
 

@@ -13,8 +13,8 @@ from headstart.errors import InvalidInput, UnknownName, UnknownPipeline
 from headstart.evaluation.recorded import Replay
 from headstart.history import History
 from headstart.learning.monitor import Monitor, monitored
-from headstart.metadata import MetaDataset
 from headstart.learning.training import Training
+from headstart.metadata import MetaDataset
 from headstart.methods.pmf import PMF
 from headstart.methods.pmf.training import Held, likelihood, loss_and_gradient, train_prior
 from headstart.numerics.latent_kernel import LatentKernel
