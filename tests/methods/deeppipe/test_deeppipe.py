@@ -284,13 +284,13 @@ def test_a_new_algorithm_gets_an_encoder_and_only_that_is_trained(encoder_layers
 
 
 def test_algorithms_can_be_added_again_and_again_and_the_file_remembers(tmp_path):
-    surrogate = learned()
+    surrogate = learned(DeepPipe)
     once = surrogate.extended(small_space().extend("estimator", NEW))
     twice = once.extended(once.space.extend("reducer", Algorithm("other", params=[Float("z", 0, 1)])))
     assert twice.new_algorithms == [("estimator", "new"), ("reducer", "other")]
     assert twice.network.units == surrogate.network.units
     twice.save(tmp_path / "wider.npz")
-    again = TrainedOnce.load(tmp_path / "wider.npz")
+    again = DeepPipe.load(tmp_path / "wider.npz")
     assert again.new_algorithms == twice.new_algorithms
     task = Task(twice.space, key="twice")
     trials = random_trials(task, 15, failing=0.0)
@@ -304,9 +304,9 @@ def test_algorithms_can_be_added_again_and_again_and_the_file_remembers(tmp_path
 
 
 def test_saved_and_loaded_it_predicts_the_same(tmp_path):
-    surrogate = learned(fine_tune="kernel", fine_tune_steps=3, failures="ignored")
+    surrogate = learned(DeepPipe, fine_tune="kernel", fine_tune_steps=3, failures="ignored")
     surrogate.save(tmp_path / "d.npz")
-    again = TrainedOnce.load(tmp_path / "d.npz")
+    again = DeepPipe.load(tmp_path / "d.npz")
     assert again.describe() == surrogate.describe()
     assert again.space == surrogate.space
     np.testing.assert_array_equal(again.validation_losses, surrogate.validation_losses)
@@ -318,21 +318,21 @@ def test_saved_and_loaded_it_predicts_the_same(tmp_path):
 
 
 def test_files_that_are_damaged_or_of_others_are_refused(tmp_path):
-    surrogate, path = learned(), tmp_path / "d.npz"
+    surrogate, path = learned(DeepPipe), tmp_path / "d.npz"
     surrogate.save(path)
     content = path.read_bytes()
     middle = len(content) // 2
     path.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
     with pytest.raises(ModelFileError):
-        TrainedOnce.load(path)
+        DeepPipe.load(path)
     path.write_bytes(content[:-200])
     with pytest.raises(ModelFileError):
-        TrainedOnce.load(path)
+        DeepPipe.load(path)
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="must hold a FSBO"):
         FSBO.load(path)
     with pytest.raises(ModelFileError, match="no file"):
-        TrainedOnce.load(tmp_path / "nothing.npz")
+        DeepPipe.load(tmp_path / "nothing.npz")
 
 
 class Killed(Exception):
