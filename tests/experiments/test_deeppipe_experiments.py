@@ -51,7 +51,6 @@ class TestSettings:
     def test_without_other_tasks_there_are_at_most_500_steps(self):
         surrogate = deeppipe.ALONE.make().surrogate
         assert not surrogate.transfer
-        assert surrogate.warm
         assert len(links(99)) * surrogate.fine_tune_steps == 480
         assert surrogate.looseness is None  # no kernel was learned that it should stay close to
         assert deeppipe.ALONE.text == "deeppipe-alone"

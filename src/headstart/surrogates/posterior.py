@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from headstart.numerics.affine_mixture import Levels, Mixture
+from headstart.numerics.affine_mixture import LevelMixture, Levels
 from headstart.numerics.cholesky import jittered_cholesky
 from headstart.numerics.pool_posterior import PoolPosterior
 
@@ -112,7 +112,7 @@ class Posterior:
         self._lower = jittered_cholesky(covariance)
         values = np.stack([targets, np.ones(len(seen)), seen.means], axis=1)
         self._whitened: Array = solve_triangular(self._lower, values, lower=True, check_finite=False)
-        self.mixture = Mixture.of(self._whitened, known)
+        self.mixture = LevelMixture.of(self._whitened, known)
         self._over: Array | None = None
 
     @cached_property
