@@ -23,7 +23,7 @@ from headstart.evaluation.recorded import Replay, recorded_task
 from headstart.learning.monitor import Check, Monitor, monitored
 from headstart.metadata import MetaDataset
 from headstart.metadata.sources import load
-from headstart.methods.deeppipe.surrogate import DeepPipe
+from headstart.methods.deeppipe import DeepPipe
 from headstart.optimizers.bayes import Bayes
 from headstart.registry import create
 from headstart.replay.protocol import Method
@@ -37,12 +37,11 @@ SHOWN = 12
 
 def trained(model: DeepPipe, meta: MetaDataset, name: str) -> DeepPipe:
     """Meta-trained, with its progress shown."""
-    told: list[Check] = []
+    checks: list[Check] = []
     started = time.perf_counter()
-    with monitored(Monitor(told.append)):
+    with monitored(Monitor(checks.append)):
         model.meta_fit(meta)
     seconds = time.perf_counter() - started
-    checks = [check for check in told if check.name == told[0].name]  # the network is first, its memory follows
     table = Table(title=f"{name}: {meta!r}")
     for column in ("step", "seconds", "validation loss", "best"):
         table.add_column(column, justify="right")
@@ -59,7 +58,9 @@ def trained(model: DeepPipe, meta: MetaDataset, name: str) -> DeepPipe:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--surrogate", default="deeppipe", help="deeppipe, or with settings: 'deeppipe(steps=500)'")
+    parser.add_argument(
+        "--surrogate", default="deeppipe_network", help="or with settings: 'deeppipe_network(steps=500)'"
+    )
     parser.add_argument("--meta", action="append", help="pmf, tensor_oboe, zap or a directory; may be repeated")
     parser.add_argument("--candidates", type=int, default=20_000)
     parser.add_argument("--observations", type=int, default=100)

@@ -26,6 +26,7 @@ from headstart.metadata.sources import load
 from headstart.optimizers.base import Optimizer
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import Method
+from headstart.surrogates.meta_trained import MetaTrained
 
 console = Console()
 MINUTES, GIGABYTES, MILLISECONDS = 20, 4, 50
@@ -50,14 +51,15 @@ def train(method: Method, meta: MetaDataset, partition: Partition, every: int) -
     wall, processor = time.perf_counter(), time.process_time()
     optimizer = method.make().meta_fit(learning)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    checks = np.asarray(getattr(model_of(optimizer), "checks_", np.zeros((0, 3))))
+    model = model_of(optimizer)
+    checks = model.validation_losses if isinstance(model, MetaTrained) else np.zeros((0, 3))
     table = Table(title=f"{method.text} on {len(learning)} tasks of {meta.name} × {len(meta.pipelines):,} pipelines")
-    for column in ("step", "seconds", "validation, −log likelihood of a cell"):
+    for column in ("step", "validation, −log likelihood of a cell", "seconds"):
         table.add_column(column, justify="right")
-    best = int(np.argmin(checks[:, 2])) if len(checks) else -1
-    for i, (number, seconds, likelihood) in enumerate(checks):
+    best = int(np.argmin(checks[:, 1])) if len(checks) else -1
+    for i, (number, likelihood, seconds) in enumerate(checks):
         if i % every == 0 or i in (best, len(checks) - 1):
-            table.add_row(f"{number:.0f}", f"{seconds:.1f}", f"{likelihood:.4f}{' best' if i == best else ''}")
+            table.add_row(f"{number:.0f}", f"{likelihood:.4f}{' best' if i == best else ''}", f"{seconds:.1f}")
     console.print(table)
     console.print(f"meta-training: {wall:.0f} s (processor {processor:.0f} s); at most {60 * MINUTES} s are allowed")
     console.print(f"peak memory: {gigabytes():.2f} GB ({before:.2f} before); at most {GIGABYTES} GB are allowed")

@@ -2,7 +2,7 @@
 
 Run one with ``python -m experiments NAME``; experiment 3, on raw tables, is in `experiments.deeppipe_live`. Experiments
 1 and 2 are of whole methods. All others are of the network, so recorded pipelines are not remembered one by one there
-(``memory=False``), and meta-training has 3,000 steps. In `NEW_ALGORITHM` networks that have learned from other tasks
+(``deeppipe_network``), and meta-training has 3,000 steps. In `NEW_ALGORITHM` networks that have learned from other tasks
 are tuned at a rate of 0.001, a tenth of the default; otherwise settings are the defaults.
 
 `ALONE` is DeepPipe without other tasks. Nothing tells it of a prior mean or of noise by pipeline, so it has neither,
@@ -21,17 +21,16 @@ from experiments.new_algorithm import NewAlgorithm
 from headstart.replay.protocol import Method
 from headstart.replay.variants import share
 
-_NETWORK = "steps=3000, memory=False"
+_NETWORK = "steps=3000"
 _ALONE = (
-    "transfer=False, mean=zero, noise=shared, fine_tune=all, fine_tune_steps=8, fine_tune_rate=0.01, "
-    "looseness=None, warm=True, memory=False"
+    "transfer=False, mean=zero, noise=shared, fine_tune=all, fine_tune_steps=8, fine_tune_rate=0.01, looseness=None"
 )
 
 
 def network(label: str, base: str = _NETWORK, **changed: float) -> Method:
     """The network alone, of width 8 and with one encoder layer unless told otherwise, under a name of its own."""
     settings = ", ".join(f"{name}={value}" for name, value in {"factor": 8, "encoder_layers": 1, **changed}.items())
-    return Method.called(f"deeppipe-{label}", f"deeppipe({base}, {settings})")
+    return Method.called(f"deeppipe-{label}", f"deeppipe_network({base}, {settings})")
 
 
 ALONE = network("alone", _ALONE, factor=6)
@@ -60,7 +59,7 @@ ZAP = Comparison(
     )
 )
 EMBEDDING = Embedding(
-    f"deeppipe({_NETWORK}, factor=8, encoder_layers=2, aggregation_layers=2)",
+    f"deeppipe_network({_NETWORK}, factor=8, encoder_layers=2, aggregation_layers=2)",
     sample=2000,
     dimensions=20,
     flat=True,

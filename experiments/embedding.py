@@ -20,8 +20,8 @@ from experiments.experiment import Saved, Setup, Table
 from experiments.model_error import model_of
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
-from headstart.methods.deeppipe.surrogate import DeepPipe
-from headstart.methods.deeppipe.tuning import Located
+from headstart.methods.deeppipe import DeepPipe
+from headstart.methods.deeppipe.tuning import located
 from headstart.numerics.threads import one_blas_thread
 from headstart.replay.protocol import Method
 from headstart.replay.results import rounded, shown
@@ -203,9 +203,9 @@ def latent_points(surrogate: Surrogate, pipelines: Encoded) -> Array:
     are in units of the kernel's length scales.
     """
     if isinstance(surrogate, DeepPipe):
-        return Located.of(surrogate.network, surrogate.learned, pipelines.features()).points
+        return located(surrogate.network(surrogate.learned, pipelines.features()), surrogate.learned).points
     if not isinstance(surrogate, RecordedGP):
-        raise InvalidInput(f"{type(surrogate).__name__} has no latent points; name pmf or deeppipe")
+        raise InvalidInput(f"{type(surrogate).__name__} has no latent points; name pmf or deeppipe_network")
     return surrogate.prior.recorded.points
 
 

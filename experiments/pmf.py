@@ -36,7 +36,7 @@ EXPERIMENTS = {
     ),
     "pmf_missing": Experiment(
         "PMF, supplement 1 and 2: 90 % of the training matrix missing",
-        Comparison((*_MAIN, "fmlp"), {sparse(0.9): ("pmf", "pmf_paper(latent=5, learning_rate=0.01)")}),
+        Comparison((*_MAIN, "fmlp"), {sparse(0.9): ("pmf", "pmf_paper(latent=5, training={'learning_rate': 0.01})")}),
         "pmf",
         200,
     ),

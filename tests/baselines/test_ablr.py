@@ -25,11 +25,11 @@ class TrainedOnce(ABLR):
 
 class TestABLR(SurrogateContract):
     def make(self):
-        return TrainedOnce(units=12, layers=2, steps=100, n_tasks=4, n_pipelines=40)
+        return TrainedOnce(units=12, layers=2, steps=100, training={"n_tasks": 4, "n_pipelines": 40})
 
 
 def small(**settings):
-    return ABLR(**{"units": 8, "layers": 2, "steps": 20, "n_tasks": 4, "n_pipelines": 30, **settings})
+    return ABLR(**{"units": 8, "layers": 2, "steps": 20, "training": {"n_tasks": 4, "n_pipelines": 30}, **settings})
 
 
 def histories(task, n=25):
@@ -84,13 +84,17 @@ def test_other_tasks_help():
         history.add(Trial(Proposal(int(i), meta.pipelines[int(i)]), Outcome.of(float(row[i])), 0.0, 0.0))
     agreement = []
     for steps in (0, 150):
-        trained = ABLR(units=16, layers=2, steps=steps, n_tasks=8, n_pipelines=40).meta_fit(meta.select(range(1, 20)))
+        trained = ABLR(units=16, layers=2, steps=steps, training={"n_tasks": 8, "n_pipelines": 40}).meta_fit(
+            meta.select(range(1, 20))
+        )
         predicted = trained.start(task).fit(history).predict(task.candidates.pool).mean
         agreement.append(np.corrcoef(predicted, row)[0, 1])
     assert agreement[1] > max(0.7, agreement[0])
 
 
-@pytest.mark.parametrize("make", [small, lambda: FSBO(units=8, layers=1, width=4, steps=10, n_tasks=3, n_pipelines=20)])
+@pytest.mark.parametrize(
+    "make", [small, lambda: FSBO(units=8, layers=1, width=4, steps=10, training={"n_tasks": 3, "n_pipelines": 20})]
+)
 def test_it_comes_back_from_a_file(tmp_path, make):
     surrogate = make().meta_fit(small_meta())
     surrogate.save(tmp_path / "model.npz")

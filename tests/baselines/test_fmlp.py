@@ -27,7 +27,7 @@ class TrainedOnce(FMLP):
 
 class TestFMLP(SurrogateContract):
     def make(self):
-        return TrainedOnce(members=6, steps=300, n_tasks=4, n_pipelines=60)
+        return TrainedOnce(members=6, steps=300, training={"n_tasks": 4, "n_pipelines": 60})
 
 
 @pytest.fixture
@@ -141,7 +141,11 @@ def test_its_jacobian_is_that_of_finite_differences(drawn):
 def test_members_agree_more_the_more_they_are_shown():
     meta = small_meta(12, missing=0.0)
     task, row = pool_task(meta), meta.loss_row(0)
-    model = FMLP(members=12, steps=200, n_tasks=8, n_pipelines=40).meta_fit(meta.select(range(1, 12))).start(task)
+    model = (
+        FMLP(members=12, steps=200, training={"n_tasks": 8, "n_pipelines": 40})
+        .meta_fit(meta.select(range(1, 12)))
+        .start(task)
+    )
     spreads, errors = [], []
     for n in (0, 5, 40):
         history = History(task.candidates)

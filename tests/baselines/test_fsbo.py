@@ -26,18 +26,27 @@ class TrainedOnce(FSBO):
 
 class TestFSBO(SurrogateContract):
     def make(self):
-        return TrainedOnce(units=16, layers=1, width=6, steps=60, n_tasks=4, n_pipelines=30)
+        return TrainedOnce(units=16, layers=1, width=6, steps=60, training={"n_tasks": 4, "n_pipelines": 30})
 
 
 class TestFSBOWithItsNetworkTuned(SurrogateContract):
     def make(self):
         return TrainedOnce(
-            "squared_exponential", 16, 1, 6, fine_tune="all", fine_tune_steps=4, steps=60, n_tasks=4, n_pipelines=30
+            "squared_exponential",
+            16,
+            1,
+            6,
+            fine_tune="all",
+            fine_tune_steps=4,
+            steps=60,
+            training={"n_tasks": 4, "n_pipelines": 30},
         )
 
 
 def small(**settings):
-    return FSBO(**{"units": 8, "layers": 1, "width": 4, "steps": 15, "n_tasks": 3, "n_pipelines": 20, **settings})
+    return FSBO(
+        **{"units": 8, "layers": 1, "width": 4, "steps": 15, "training": {"n_tasks": 3, "n_pipelines": 20}, **settings}
+    )
 
 
 def history_of(task, n=20):

@@ -8,7 +8,7 @@ from headstart.errors import HeadstartError, UnknownPipeline
 from headstart.evaluation.recorded import Replay
 from headstart.history import History
 from headstart.metadata import MetaDataset
-from headstart.methods.pmf.surrogate import PMF
+from headstart.methods.pmf import PMF
 from headstart.optimizers.bayes import Bayes
 from headstart.surrogates.acquisition import LogEI
 from headstart.testing import OptimizerContract, SurrogateContract
@@ -88,7 +88,7 @@ def test_scales_are_weighted_by_their_evidence():
         log_evidence.append(multivariate_normal(mean, covariance).logpdf(history.targets()))
     expected = np.exp(np.array(log_evidence) - max(log_evidence))
     expected /= expected.sum()
-    found = {part.scale: part.weight for part in started._mixture.parts}
+    found = {part.scale: part.weight for part in started._posterior.mixture.parts}
     for scale, weight in zip(known.scales, expected, strict=True):
         assert found.get(scale, 0.0) == pytest.approx(weight, abs=5e-3)
 

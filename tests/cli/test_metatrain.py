@@ -24,7 +24,7 @@ from headstart.space import Encoded, catalog
 from headstart.store import Store
 
 pytest.importorskip("torch")
-SMALL = "deeppipe(factor=1, outputs=4, n_tasks=3, n_pipelines=20, steps={})"
+SMALL = "deeppipe_network(factor=1, outputs=4, training={{'n_tasks': 3, 'n_pipelines': 20}}, steps={})"
 
 
 def made_meta(seed=0):

@@ -13,8 +13,8 @@ from experiments.embedding import Points, latent_points
 from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import recorded_task
 from headstart.metadata import MetaDataset
+from headstart.methods.deeppipe import DeepPipe
 from headstart.methods.deeppipe.search import links
-from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
@@ -25,7 +25,7 @@ from headstart.replay.variants import share
 from headstart.testing.examples import small_meta
 from headstart.trials import Outcome, Trial
 
-QUICK = "steps=3, n_tasks=2, n_pipelines=8, factor=1, outputs=2, memory=False"
+QUICK = "steps=3, training={'n_tasks': 2, 'n_pipelines': 8}, factor=1, outputs=2"
 
 
 @pytest.fixture
@@ -43,14 +43,13 @@ def partition(meta):
 
 def quick(label, **settings):
     changed = "".join(f", {name}={value}" for name, value in settings.items())
-    return Method.called(f"deeppipe-{label}", f"deeppipe({QUICK}{changed})")
+    return Method.called(f"deeppipe-{label}", f"deeppipe_network({QUICK}{changed})")
 
 
 class TestSettings:
     def test_without_other_tasks_there_are_at_most_500_steps(self):
         surrogate = deeppipe.ALONE.make().surrogate
         assert not surrogate.transfer
-        assert surrogate.warm
         assert len(links(99)) * surrogate.fine_tune_steps == 480
         assert surrogate.looseness is None  # no kernel was learned that it should stay close to
         assert deeppipe.ALONE.text == "deeppipe-alone"
@@ -67,7 +66,7 @@ class TestSettings:
         for experiment in experiments:
             for method in (*experiment.methods, *(m for some in experiment.variants.values() for m in some)):
                 surrogate = method.make().surrogate
-                assert not surrogate.memory
+                assert isinstance(surrogate, DeepPipe)
                 assert surrogate.steps == 3000 or not surrogate.transfer
 
     def test_the_ablations_have_a_method_in_common(self):
@@ -204,7 +203,7 @@ class TestNewAlgorithm:
     def test_five_rows_for_each_estimator(self, meta, tmp_path, monkeypatch, put):
         alone = Method.called(
             "deeppipe-alone",
-            "deeppipe(transfer=False, mean=zero, noise=shared, fine_tune=all, fine_tune_steps=1, warm=True, factor=1)",
+            "deeppipe_network(transfer=False, mean=zero, noise=shared, fine_tune=all, fine_tune_steps=1, factor=1)",
         )
         experiment = replace(
             deeppipe.NEW_ALGORITHM,
@@ -279,7 +278,7 @@ class TestClusters:
 class TestEmbedding:
     @pytest.fixture(autouse=True)
     def cheap(self, put):
-        cheap = replace(deeppipe.EMBEDDING, method=f"deeppipe({QUICK})", sample=40, stages=("reducer", "no such"))
+        cheap = replace(deeppipe.EMBEDDING, method=f"deeppipe_network({QUICK})", sample=40, stages=("reducer", "no such"))
         put("deeppipe_embedding", cheap)
 
     def test_points_of_a_network(self, meta, tmp_path):
@@ -294,7 +293,7 @@ class TestEmbedding:
         assert len(found.table().rows) == 1 + len(found.stages) + 2
 
     def test_in_units_of_length_scales(self, meta, partition):
-        surrogate = Method.parse(f"deeppipe({QUICK})").make().meta_fit(partition.learning(meta)).surrogate
+        surrogate = Method.parse(f"deeppipe_network({QUICK})").make().meta_fit(partition.learning(meta)).surrogate
         points = latent_points(surrogate, meta.pipelines)
         outputs = surrogate.network(surrogate.learned, meta.pipelines.features()).points
         np.testing.assert_allclose(points, outputs / np.exp(surrogate.learned["kernel.length_scales"]))

@@ -16,7 +16,7 @@ from experiments.live_tables import TableRule, check_unknown, read_index, read_t
 from headstart.errors import HeadstartError, InvalidInput, MissingDependency
 from headstart.evaluation.live import LiveObjective
 from headstart.metadata import MetaDataset
-from headstart.methods.deeppipe.surrogate import DeepPipe
+from headstart.methods.deeppipe import DeepPipe
 from headstart.optimizers.random import RandomSearch
 from headstart.space import Algorithm, Categorical, Encoded, PipelineSpace, Stage, catalog
 from headstart.space.pipeline import Pipeline
@@ -45,7 +45,7 @@ SPACE = PipelineSpace(
         ),
     ],
 )
-QUICK = "deeppipe(steps=2, memory=False)"
+QUICK = "deeppipe_network(steps=2)"
 RULE = TableRule(3, (50, 1000), {"9": "left out"})
 COMPARISON = LiveComparison(
     ("oboe(max_rank=2)", "random"),

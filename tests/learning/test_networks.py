@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from headstart.learning.networks import MLP, Adam
+from headstart.learning.networks import MLP
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -52,21 +52,3 @@ def test_what_passes_a_new_network_keeps_its_variance():
         network = MLP("net", (100, *[200] * 4, 50), activation)
         spread = network(network.initial(rng), points).std()
         assert 0.3 < spread < 3.0
-
-
-def test_adam_goes_where_that_of_torch_goes():
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(2)
-    start = {"a": rng.standard_normal((2, 3)), "b": rng.standard_normal(4)}
-    adam = Adam(start, 0.05)
-    theirs = {k: torch.tensor(v, requires_grad=True) for k, v in start.items()}
-    reference = torch.optim.Adam(theirs.values(), lr=0.05)
-    for _ in range(30):
-        gradient = {k: 2 * v + np.sin(v) for k, v in adam.parameters.items()}
-        adam.step(gradient)
-        for tensor in theirs.values():
-            tensor.grad = (2 * tensor + torch.sin(tensor)).detach()
-        reference.step()
-    for name, value in adam.parameters.items():
-        np.testing.assert_allclose(value, theirs[name].detach().numpy(), rtol=1e-9)
-    assert not np.shares_memory(adam.parameters["a"], start["a"])

@@ -6,7 +6,7 @@ import pytest
 
 from headstart.errors import InvalidInput, MissingDependency, NumericalError
 from headstart.learning.backend import one_torch_thread, require_torch
-from headstart.learning.training import Schedule, TorchAdam, train
+from headstart.learning.training import Training, train_network
 
 torch = pytest.importorskip("torch")
 
@@ -21,7 +21,7 @@ def from_three(tensors):
 
 def test_it_descends_and_keeps_the_best():
     start = {"x": np.zeros(2)}
-    trained = train(start, bowl, from_three, Schedule(400, 0.05, check_every=50), np.random.default_rng(0))
+    trained = train_network(start, bowl, from_three, 400, Training(0.05, check_every=50), np.random.default_rng(0))
     np.testing.assert_allclose(trained.parameters["x"], 3.0, atol=0.02)
     assert trained.validation_loss == trained.checks[:, 1].min()
     assert trained.step == trained.checks[trained.checks[:, 1].argmin(), 0]
@@ -32,8 +32,8 @@ def test_it_stops_when_validation_gets_worse_and_gives_what_was_best():
     def away(tensors):
         return (tensors["x"] ** 2).sum()
 
-    trained = train(
-        {"x": np.zeros(2)}, bowl, away, Schedule(1000, 0.01, check_every=10, patience=3), np.random.default_rng(0)
+    trained = train_network(
+        {"x": np.zeros(2)}, bowl, away, 1000, Training(0.01, check_every=10, patience=3), np.random.default_rng(0)
     )
     assert trained.step == 0
     assert trained.checks[-1, 0] == 30
@@ -44,7 +44,7 @@ def test_the_same_arguments_give_the_same_and_global_seeds_stay():
     torch.manual_seed(5)
     numpy_state, torch_state = np.random.get_state()[1].copy(), torch.get_rng_state().clone()  # noqa: NPY002
     results = [
-        train({"x": np.ones(2)}, bowl, from_three, Schedule(30, 0.1), np.random.default_rng(4)).parameters["x"]
+        train_network({"x": np.ones(2)}, bowl, from_three, 30, Training(0.1), np.random.default_rng(4)).parameters["x"]
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*results)
@@ -67,9 +67,9 @@ def test_threads_are_restored_also_after_an_error():
 
 def test_only_weights_decay():
     start = {"a.weight": np.ones(1), "a.bias": np.ones(1)}
-    schedule = Schedule(20, 0.1, check_every=20, weight_decay=0.5)
-    trained = train(
-        start, lambda t, _: 0.0 * (t["a.weight"] + t["a.bias"]).sum(), lambda t: t["a.weight"].sum(), schedule,
+    trained = train_network(
+        start, lambda t, _: 0.0 * (t["a.weight"] + t["a.bias"]).sum(), lambda t: t["a.weight"].sum(), 20,
+        Training(0.1, check_every=20, weight_decay=0.5),
         np.random.default_rng(0),
     )  # fmt: skip
     assert trained.parameters["a.weight"] < 0.9
@@ -78,11 +78,37 @@ def test_only_weights_decay():
 
 def test_numbers_that_are_not_finite_are_an_error():
     with pytest.raises(NumericalError, match="finite losses"):
-        train({"x": np.zeros(2)}, lambda t, _: t["x"].sum() / 0, from_three, Schedule(5), np.random.default_rng(0))
+        train_network(
+            {"x": np.zeros(2)}, lambda t, _: t["x"].sum() / 0, from_three, 5, Training(), np.random.default_rng(0)
+        )
     with pytest.raises(NumericalError, match="finite validation"):
-        train({"x": np.zeros(2)}, bowl, lambda _: np.nan, Schedule(5), np.random.default_rng(0))
-    with pytest.raises(InvalidInput, match="learning_rate positive"):
-        Schedule(learning_rate=0.0)
+        train_network({"x": np.zeros(2)}, bowl, lambda _: np.nan, 5, Training(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"learning_rate": 0.0}, {"patience": 0}, {"n_tasks": 1.5}, {"final_rate": 2.0}, {"weight_decay": -1.0}]
+)
+def test_settings_that_cannot_be_meant(wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        Training(**wrong)
+
+
+def test_a_mapping_changes_some_of_the_usual_settings():
+    usual = Training(0.5, patience=3)
+    assert Training.of({"patience": 4}, usual) == Training(0.5, patience=4)
+    assert Training.of(Training(), usual) == Training()
+    with pytest.raises(InvalidInput, match="did you mean 'patience'"):
+        Training.of({"patienc": 4}, usual)
+    with pytest.raises(InvalidInput, match="must be a Training or a mapping"):
+        Training.of("slow", usual)
+
+
+def test_the_rate_falls_along_a_cosine():
+    training = Training(0.2, final_rate=0.1)
+    assert training.rate(0, 40) == pytest.approx(0.2)
+    assert training.rate(20, 40) == pytest.approx(0.2 * 0.55)
+    assert training.rate(40, 40) == pytest.approx(0.02)
+    assert Training(0.2, final_rate=1.0).rate(33, 40) == 0.2
 
 
 def test_without_torch_the_error_says_how_to_get_it(monkeypatch):
@@ -95,7 +121,9 @@ def test_using_what_was_trained_needs_no_torch(tmp_path):
     from headstart.baselines.fsbo import FSBO
     from headstart.testing.examples import small_meta
 
-    surrogate = FSBO(units=4, layers=1, width=2, steps=3, n_tasks=2, n_pipelines=8).meta_fit(small_meta())
+    surrogate = FSBO(units=4, layers=1, width=2, steps=3, training={"n_tasks": 2, "n_pipelines": 8}).meta_fit(
+        small_meta()
+    )
     surrogate.save(tmp_path / "fsbo.npz")
     code = f"""
 import sys
@@ -116,25 +144,6 @@ print("torch" in sys.modules)
     assert done.stdout.strip() == "False"
 
 
-def test_steps_are_those_of_torch():
-    rng = np.random.default_rng(0)
-    start = {"a.weight": rng.standard_normal((3, 2)), "a.bias": rng.standard_normal(2)}
-    own, theirs = ({k: torch.tensor(v, requires_grad=True) for k, v in start.items()} for _ in range(2))
-    adam = TorchAdam(torch, own, weight_decay=0.1)
-    groups = [{"params": [theirs["a.weight"]], "weight_decay": 0.1}, {"params": [theirs["a.bias"]], "weight_decay": 0}]
-    reference = torch.optim.AdamW(groups, lr=0.03)
-    for _ in range(20):
-        for tensors in (own, theirs):
-            for tensor in tensors.values():
-                tensor.grad = None
-            sum((t**2 + torch.sin(3 * t)).sum() for t in tensors.values()).backward()
-        torch.nn.utils.clip_grad_norm_(theirs.values(), 2.0)
-        adam.step(0.03, clip=2.0)
-        reference.step()
-    for name in start:
-        np.testing.assert_allclose(own[name].detach().numpy(), theirs[name].detach().numpy(), rtol=1e-5)
-
-
 @pytest.mark.parametrize("at", [25, 5])
 def test_a_covariance_that_breaks_late_ends_it_with_the_best_so_far(at, caplog):
     calls = iter(range(1000))
@@ -144,12 +153,12 @@ def test_a_covariance_that_breaks_late_ends_it_with_the_best_so_far(at, caplog):
             raise NumericalError("the covariance is not positive definite")
         return bowl(tensors, rng)
 
-    arguments = {"x": np.zeros(2)}, breaking, from_three, Schedule(100, 0.05, check_every=10), np.random.default_rng(0)
+    arguments = {"x": np.zeros(2)}, breaking, from_three, 100, Training(0.05, check_every=10), np.random.default_rng(0)
     if at < 10:
         with pytest.raises(NumericalError, match="at step 5 the covariance"):
-            train(*arguments)
+            train_network(*arguments)
         return
-    trained = train(*arguments)
+    trained = train_network(*arguments)
     assert trained.step == 20
     assert "ends with the best so far" in caplog.text
 
@@ -160,6 +169,8 @@ def test_a_validation_that_breaks_is_no_best():
             raise NumericalError("broken")
         return from_three(tensors)
 
-    trained = train({"x": np.zeros(2)}, bowl, sometimes, Schedule(60, 0.1, check_every=10), np.random.default_rng(0))
+    trained = train_network(
+        {"x": np.zeros(2)}, bowl, sometimes, 60, Training(0.1, check_every=10), np.random.default_rng(0)
+    )
     assert trained.parameters["x"][0] <= 1.0
     assert np.isnan(trained.checks[-1, 1])

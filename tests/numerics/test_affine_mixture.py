@@ -3,7 +3,7 @@ import pytest
 from scipy.linalg import solve_triangular
 from scipy.stats import multivariate_normal
 
-from headstart.numerics.affine_mixture import Levels, Mixture
+from headstart.numerics.affine_mixture import LevelMixture, Levels
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def brute_force(problem, known):
 def test_it_is_the_mixture_of_joint_normal_distributions(problem, offset_std, levels):
     known = Levels(1.5, offset_std, np.array([0.6, 1.7, 4.0]), np.array(levels))
     white, spread, variance = whitened(problem)
-    mixture = Mixture.of(white, known)
+    mixture = LevelMixture.of(white, known)
     weights, mean, (std, noisy_std) = brute_force(problem, known)
     np.testing.assert_allclose([part.weight for part in mixture.parts], weights[weights > 0])
     assert mixture.likeliest.weight == pytest.approx(weights.max())
@@ -70,7 +70,7 @@ def test_without_doubt_it_is_the_process_on_standardised_targets(problem):
     kernel, noise, means, targets = problem
     shift, scale = targets.mean(), targets.std()
     white, spread, variance = whitened(problem)
-    mean, std = Mixture.of(white, Levels.known(shift, scale)).moments(spread, means[6:], variance)
+    mean, std = LevelMixture.of(white, Levels.known(shift, scale)).moments(spread, means[6:], variance)
     gain = np.linalg.solve(kernel[:6, :6] + np.diag(noise[:6]), kernel[:6, 6:]).T
     standardised = means[6:] + gain @ ((targets - shift) / scale - means[:6])
     np.testing.assert_allclose(mean, shift + scale * standardised)
@@ -79,7 +79,7 @@ def test_without_doubt_it_is_the_process_on_standardised_targets(problem):
 
 def test_nothing_observed_gives_the_prior():
     known = Levels(2.0, 0.5, np.array([1.0, 3.0]), np.ones(1))
-    mixture = Mixture.of(np.zeros((0, 3)), known)
+    mixture = LevelMixture.of(np.zeros((0, 3)), known)
     assert [part.weight for part in mixture.parts] == [0.5, 0.5]
     mean, std = mixture.moments(np.zeros((3, 2)), np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     np.testing.assert_allclose(mean, [2.0, 4.0])
@@ -92,8 +92,8 @@ def test_far_from_zero_no_digits_are_lost(problem):
     far = Levels(1.0 + 1e6, 2.0, np.array([1.0, 2.0]), np.ones(1))
     white, spread, variance = whitened(problem)
     moved_white, moved_spread, _ = whitened((kernel, noise, means, targets + 1e6))
-    mean, std = Mixture.of(white, known).moments(spread, means[6:], variance)
-    moved, moved_std = Mixture.of(moved_white, far).moments(moved_spread, means[6:], variance)
+    mean, std = LevelMixture.of(white, known).moments(spread, means[6:], variance)
+    moved, moved_std = LevelMixture.of(moved_white, far).moments(moved_spread, means[6:], variance)
     np.testing.assert_allclose(moved - 1e6, mean, atol=1e-7)
     np.testing.assert_allclose(moved_std, std, rtol=1e-6)
 

@@ -67,7 +67,7 @@ class TestReplay:
                     if len(self.steps) > self.patience:
                         raise KeyboardInterrupt
 
-        method = "pmf(latent=3, steps=60, tasks=2, pipelines=10, check_every=10, patience=9)"
+        method = "pmf(latent=3, steps=60, training={'n_tasks': 2, 'n_pipelines': 10, 'check_every': 10, 'patience': 9})"
         out = tmp_path / "small.json"
         first, second = Impatient(3), Impatient(99)
         with pytest.raises(KeyboardInterrupt):

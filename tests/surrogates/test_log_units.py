@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headstart.methods.pmf.surrogate import PMF
+from headstart.methods.pmf import PMF
 from headstart.numerics.expected_improvement import log_expected_improvement
 from headstart.surrogates.acquisition import LogEI
 from headstart.surrogates.base import Prediction, Surrogate

@@ -32,7 +32,7 @@ from headstart.history import History
 from headstart.learning.batches import Batch, TaskBatches, training_and_validation
 from headstart.learning.likelihoods import linear_log_likelihood
 from headstart.learning.networks import MLP, Parameters
-from headstart.learning.training import Schedule, train
+from headstart.learning.training import Training, TrainingLike, train_network
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.bayesian_linear import BayesianLinearRegression, likeliest_precisions
 from headstart.numerics.standardisation import Standardisation
@@ -43,6 +43,7 @@ from headstart.surrogates.meta_trained import MetaTrained
 
 Array = NDArray[np.float64]
 
+_TRAINING = Training(2e-3)
 _VALIDATION_TASKS = 60
 _LEAST_STD = 1e-6
 """Relative to that of the targets."""
@@ -57,12 +58,8 @@ class ABLR(MetaTrained):
     ----------
     units, layers
         Of the network; the units of its last layer are the features.
-    steps, learning_rate, patience
-        Of meta-training: most steps, Adam's rate, checks (every 100 steps) without improvement before it ends.
-    n_tasks, n_pipelines
-        Of a batch.
-    seed
-        Of the initial parameters and of the batches.
+    steps, training, seed
+        Of meta-training: most steps, how (see `Training`; a mapping changes some of the defaults), the seed.
     """
 
     def __init__(
@@ -70,22 +67,14 @@ class ABLR(MetaTrained):
         units: int = 50,
         layers: int = 3,
         steps: int = 4000,
-        learning_rate: float = 2e-3,
-        patience: int = 8,
-        n_tasks: int = 16,
-        n_pipelines: int = 128,
+        training: TrainingLike = _TRAINING,
         seed: int = 0,
     ) -> None:
-        for name, value in (("units", units), ("layers", layers), ("n_tasks", n_tasks), ("n_pipelines", n_pipelines)):
+        for name, value in {"units": units, "layers": layers}.items():
             check_positive(name, value, whole=True)
         self.units = units
         self.layers = layers
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.n_tasks = n_tasks
-        self.n_pipelines = n_pipelines
-        self.seed = seed
+        self.set_training(steps, training, _TRAINING, seed)
 
     def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
         from headstart.learning.backend import require_torch
@@ -94,7 +83,8 @@ class ABLR(MetaTrained):
         points = meta.pipelines.features()
         training, validation = training_and_validation(meta, points, rng)
         network = self._network(points.shape[1])
-        held = validation.draw(rng, _VALIDATION_TASKS, self.n_pipelines)
+        n_tasks, n_pipelines = self.training.n_tasks, self.training.n_pipelines
+        held = validation.draw(rng, _VALIDATION_TASKS, n_pipelines)
 
         def likelihood(tensors: dict[str, Any], batch: Batch) -> Any:
             features = _with_constant_torch(torch, network(tensors, torch.from_numpy(batch.points)))
@@ -107,11 +97,12 @@ class ABLR(MetaTrained):
             )
             return -(value / torch.from_numpy(counts)).mean()
 
-        trained = train(
+        trained = train_network(
             network.initial(rng),
-            lambda tensors, stream: likelihood(tensors, training.draw(stream, self.n_tasks, self.n_pipelines)),
+            lambda tensors, stream: likelihood(tensors, training.draw(stream, n_tasks, n_pipelines)),
             lambda tensors: likelihood(tensors, held),
-            Schedule(self.steps, self.learning_rate, patience=self.patience),
+            self.steps,
+            self.training,
             rng,
             "ABLR",
         )
@@ -119,7 +110,7 @@ class ABLR(MetaTrained):
 
     def _ratios(self, parameters: Parameters, training: TaskBatches, rng: np.random.Generator) -> Array:
         """Mean and standard deviation of ln(β/α) over training tasks."""
-        batch = training.draw(rng, 4 * _VALIDATION_TASKS, self.n_pipelines)
+        batch = training.draw(rng, 4 * _VALIDATION_TASKS, self.training.n_pipelines)
         features = _with_constant(self._network(batch.points.shape[-1])(parameters, batch.points))
         with one_blas_thread():
             alpha, beta = likeliest_precisions(

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, check_positive
 from headstart.history import History
-from headstart.learning.networks import MLP, Adam, Parameters
+from headstart.learning.adam import Adam
+from headstart.learning.networks import MLP, Parameters
 from headstart.numerics.bayesian_linear import BayesianLinearRegression
 from headstart.numerics.standardisation import Standardisation
 from headstart.numerics.threads import one_blas_thread
@@ -109,7 +110,7 @@ class DNGO(Surrogate):
         parameters = network.initial(np.random.default_rng(self.seed))
         if self._standardisation.constant:
             return parameters
-        adam = Adam(parameters, self.learning_rate)
+        adam = Adam(parameters)
         current = adam.parameters
         weights = [name for name in current if name.endswith("weight")]
         for _ in range(self.steps):
@@ -117,7 +118,7 @@ class DNGO(Surrogate):
             by, _ = pullback((2.0 / len(targets)) * (outputs - targets[:, None]))
             for name in weights:
                 by[name] += (2.0 * self.decay) * current[name]
-            adam.step(by)
+            adam.step(by, self.learning_rate)
         return current
 
     def _features(self, points: Array) -> Array:

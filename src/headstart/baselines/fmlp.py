@@ -40,7 +40,7 @@ from headstart.history import History
 from headstart.learning.backend import require_torch
 from headstart.learning.batches import TaskBatches, training_and_validation
 from headstart.learning.networks import Parameters
-from headstart.learning.training import Schedule, train
+from headstart.learning.training import Training, TrainingLike, train_network
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.standardisation import Standardisation
 from headstart.numerics.threads import one_blas_thread
@@ -53,6 +53,7 @@ Array = NDArray[np.float64]
 _LEVELS, _DIRECTIONS = "levels", "directions"
 _ANCHORS, _PRECISIONS, _NOISE = "anchors", "precisions", "noise"
 _OFFSET_STD, _SCALE_STD = 1.0, 0.5
+_TRAINING = Training(5e-3, weight_decay=1e-4, n_tasks=32)
 _GAUSS_NEWTON_STEPS = 12
 _LEAST_STD = 1e-3
 """Relative to that of the targets."""
@@ -71,12 +72,9 @@ class FMLP(MetaTrained):
     ----------
     members, neurons, factors
         Networks, hidden neurons of each, and factors of each neuron.
-    steps, learning_rate, patience
-        Of meta-training: most steps, Adam's rate, checks (every 100 steps) without improvement before it ends.
-    n_tasks, n_pipelines
-        Of a batch, which holds every one of these pipelines on every one of these tasks.
-    seed
-        Of initial parameters, batches, anchors and noise.
+    steps, training, seed
+        Of meta-training: most steps, how (see `Training`; a mapping changes some of the defaults), the seed. A batch
+        has every one of its pipelines on every one of its tasks.
     """
 
     def __init__(
@@ -85,24 +83,15 @@ class FMLP(MetaTrained):
         neurons: int = 5,
         factors: int = 5,
         steps: int = 3000,
-        learning_rate: float = 5e-3,
-        patience: int = 8,
-        n_tasks: int = 32,
-        n_pipelines: int = 128,
+        training: TrainingLike = _TRAINING,
         seed: int = 0,
     ) -> None:
-        sizes = {"members": members, "neurons": neurons, "factors": factors}
-        for name, value in {**sizes, "n_tasks": n_tasks, "n_pipelines": n_pipelines}.items():
+        for name, value in {"members": members, "neurons": neurons, "factors": factors}.items():
             check_positive(name, value, whole=True)
         self.members = members
         self.neurons = neurons
         self.factors = factors
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.n_tasks = n_tasks
-        self.n_pipelines = n_pipelines
-        self.seed = seed
+        self.set_training(steps, training, _TRAINING, seed)
 
     def _ensemble(self, inputs: int) -> FactorizedEnsemble:
         return FactorizedEnsemble(inputs, self.members, self.neurons, self.factors)
@@ -118,8 +107,8 @@ class FMLP(MetaTrained):
         initial[_DIRECTIONS] = 0.1 * rng.standard_normal((tasks, ensemble.width, self.factors))
 
         def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:
-            chosen = stream.permutation(tasks)[: self.n_tasks]
-            columns = stream.permutation(len(points))[: self.n_pipelines]
+            chosen = stream.permutation(tasks)[: self.training.n_tasks]
+            columns = stream.permutation(len(points))[: self.training.n_pipelines]
             targets, mask = (torch.from_numpy(a) for a in training.crossed(chosen, columns))
             levels, directions = (tensors[name][torch.from_numpy(chosen)] for name in (_LEVELS, _DIRECTIONS))
             crossed = ensemble.crossed(tensors, torch.from_numpy(points[columns]), levels, directions)
@@ -141,8 +130,7 @@ class FMLP(MetaTrained):
                 errors.append(float(np.mean((predicted - shown.targets[b, judged]) ** 2)))
             return float(np.mean(errors))
 
-        schedule = Schedule(self.steps, self.learning_rate, patience=self.patience, weight_decay=1e-4)
-        trained = train(initial, loss, validate, schedule, rng, "FMLP")
+        trained = train_network(initial, loss, validate, self.steps, self.training, rng, "FMLP")
         return self._with_prior(trained.parameters, ensemble, training, rng)
 
     def _with_prior(
@@ -186,8 +174,8 @@ class FMLP(MetaTrained):
     def _errors(self, parameters: Parameters, ensemble: FactorizedEnsemble, training: TaskBatches) -> Array:
         """Mean squared error (M,) of the members on some losses of the training tasks."""
         torch = require_torch("meta-training of FMLP")
-        columns = np.linspace(0, training.n_pipelines - 1, 4 * self.n_pipelines).round().astype(np.int64)
-        chosen = np.arange(len(training))[: 4 * self.n_tasks]
+        columns = np.linspace(0, training.n_pipelines - 1, 4 * self.training.n_pipelines).round().astype(np.int64)
+        chosen = np.arange(len(training))[: 4 * self.training.n_tasks]
         targets, mask = (torch.from_numpy(a) for a in training.crossed(chosen, columns))
         tensors = {k: torch.from_numpy(v) for k, v in parameters.items()}
         crossed = ensemble.crossed(

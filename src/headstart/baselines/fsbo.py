@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 
 from headstart.errors import UnknownName, check_positive, suggestion
 from headstart.history import History
+from headstart.learning.adam import Adam
 from headstart.learning.batches import training_and_validation
 from headstart.learning.deep_kernel import LENGTHS, initial_kernel, learned_hyperparameters, train_deep_kernel
 from headstart.learning.likelihoods import DeepKernelName
-from headstart.learning.networks import MLP, Adam, Parameters
-from headstart.learning.training import Schedule
+from headstart.learning.networks import MLP, Parameters
+from headstart.learning.training import Training, TrainingLike
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.hyperparameters import Hyperparameters, search_hyperparameters, spread_over_ranks
@@ -48,6 +49,7 @@ from headstart.surrogates.meta_trained import MetaTrained
 Array = NDArray[np.float64]
 FineTune = Literal["none", "kernel", "all"]
 
+_TRAINING = Training()
 _LEAST_STD = 1e-6
 """Relative to that of the targets."""
 _LEAST_SHARE = 0.1
@@ -76,12 +78,8 @@ class FSBO(MetaTrained):
         Standard deviation of the logarithms of the kernel's parameters around what was meta-learned.
     augment
         Whether labels are scaled at random in meta-training.
-    steps, learning_rate, patience
-        Of meta-training: most steps, Adam's rate, checks (every 100 steps) without improvement before it ends.
-    n_tasks, n_pipelines
-        Of a batch.
-    seed
-        Of the initial parameters and of the batches.
+    steps, training, seed
+        Of meta-training: most steps, how (see `Training`; a mapping changes some of the defaults), the seed.
     """
 
     def __init__(
@@ -95,14 +93,10 @@ class FSBO(MetaTrained):
         looseness: float = 0.5,
         augment: bool = True,
         steps: int = 4000,
-        learning_rate: float = 1e-3,
-        patience: int = 8,
-        n_tasks: int = 16,
-        n_pipelines: int = 128,
+        training: TrainingLike = _TRAINING,
         seed: int = 0,
     ) -> None:
-        sizes = {"units": units, "width": width, "n_tasks": n_tasks, "n_pipelines": n_pipelines}
-        for name, value in sizes.items():
+        for name, value in {"units": units, "width": width}.items():
             check_positive(name, value, whole=True)
         check_positive("looseness", looseness)
         if fine_tune not in get_args(FineTune):
@@ -115,12 +109,7 @@ class FSBO(MetaTrained):
         self.fine_tune_steps = fine_tune_steps
         self.looseness = looseness
         self.augment = augment
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.n_tasks = n_tasks
-        self.n_pipelines = n_pipelines
-        self.seed = seed
+        self.set_training(steps, training, _TRAINING, seed)
 
     def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
         points = meta.pipelines.features()
@@ -132,10 +121,9 @@ class FSBO(MetaTrained):
             {**network.initial(rng), **initial_kernel(self.width, np.sqrt(self.width))},
             training,
             validation,
-            Schedule(self.steps, self.learning_rate, patience=self.patience),
+            self.steps,
+            self.training,
             rng,
-            n_tasks=self.n_tasks,
-            n_pipelines=self.n_pipelines,
             augment=scale_labels if self.augment else None,
             name="FSBO",
         )
@@ -185,7 +173,7 @@ class FSBO(MetaTrained):
         """The network after some steps of Adam on the likelihood of the history, kernel parameters held."""
         network = self._network(points.shape[1])
         scales = np.exp(self._parameters[LENGTHS])
-        adam = Adam({k: v for k, v in self._parameters.items() if k.startswith("network.")}, _FINE_TUNING_RATE)
+        adam = Adam({k: v.copy() for k, v in self._parameters.items() if k.startswith("network.")})
         with one_blas_thread():
             for _ in range(self.fine_tune_steps):
                 outputs, pullback = network.with_pullback(adam.parameters, points)
@@ -201,7 +189,7 @@ class FSBO(MetaTrained):
                 assert likelihood.gradient is not None
                 assert likelihood.gradient.inputs is not None
                 by, _ = pullback(-likelihood.gradient.inputs / scales / len(targets))
-                adam.step(by)
+                adam.step(by, _FINE_TUNING_RATE)
         return adam.parameters
 
     def predict(self, encoded: Encoded) -> Prediction:

@@ -50,24 +50,16 @@ class TaskBatches:
         Its matrices are read row by row and never copied whole.
     points
         (P, F) features of its pipelines.
-    clipped
-        Whether losses above a task's median are clipped where they are as far above it as the best is below: bad ones
-        are many and far apart, and a model that tells them from one another spends itself on what does not matter.
     """
 
-    def __init__(self, meta: MetaDataset, points: Array, *, clipped: bool = False) -> None:
+    def __init__(self, meta: MetaDataset, points: Array) -> None:
         self._meta, self.points = meta, points
         self.means, self.stds = np.zeros(len(meta)), np.zeros(len(meta))
-        self.caps = np.full(len(meta), np.inf)
         useful = []
         for task in range(len(meta)):
             row = meta.loss_row(task)
             observed = row[np.isfinite(row)].astype(np.float64)
             if len(observed) >= _LEAST_OBSERVATIONS and observed.max() > observed.min():
-                middle, best = float(np.median(observed)), float(observed.min())
-                if clipped and middle > best:
-                    self.caps[task] = middle + (middle - best)
-                    observed = np.minimum(observed, self.caps[task])
                 self.means[task], self.stds[task] = observed.mean(), observed.std()
                 useful.append(task)
         self.tasks: Rows = np.array(useful, dtype=np.int64)
@@ -91,8 +83,7 @@ class TaskBatches:
         targets = np.zeros((len(which), len(columns)))
         for b, task in enumerate(self.tasks[which]):
             losses = self._meta.loss_row(int(task))[columns].astype(np.float64)
-            losses = np.where(np.isfinite(losses), np.minimum(losses, self.caps[task]), np.nan)
-            targets[b] = (losses - self.means[task]) / self.stds[task]
+            targets[b] = (np.where(np.isfinite(losses), losses, np.nan) - self.means[task]) / self.stds[task]
         mask = np.isfinite(targets)
         targets[~mask] = 0.0
         return targets, mask
@@ -112,8 +103,7 @@ class TaskBatches:
             seen = np.flatnonzero(np.isfinite(row))
             k = min(n_pipelines, len(seen))
             columns[b, :k] = seen[rng.choice(len(seen), k, replace=False, shuffle=False)]
-            losses = np.minimum(row[columns[b, :k]].astype(np.float64), self.caps[task])
-            targets[b, :k] = (losses - self.means[task]) / self.stds[task]
+            targets[b, :k] = (row[columns[b, :k]].astype(np.float64) - self.means[task]) / self.stds[task]
             mask[b, :k] = True
         points = self.points[columns]
         points[~mask] = 0.0
@@ -121,8 +111,8 @@ class TaskBatches:
 
 
 def training_and_validation(
-    meta: MetaDataset, points: Array, rng: np.random.Generator, share: float = 0.1, *, clipped: bool = False
+    meta: MetaDataset, points: Array, rng: np.random.Generator, share: float = 0.1
 ) -> tuple[TaskBatches, TaskBatches]:
     """Batches to train on and batches to stop by; see `MetaDataset.held_out`."""
     training, validation = meta.held_out(rng, share)
-    return TaskBatches(training, points, clipped=clipped), TaskBatches(validation, points, clipped=clipped)
+    return TaskBatches(training, points), TaskBatches(validation, points)

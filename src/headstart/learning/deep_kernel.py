@@ -30,7 +30,7 @@ from headstart.learning.backend import require_torch
 from headstart.learning.batches import Batch, TaskBatches
 from headstart.learning.likelihoods import DeepKernelName, gp_log_likelihood
 from headstart.learning.networks import Parameters
-from headstart.learning.training import Schedule, Trained, train
+from headstart.learning.training import Trained, Training, train_network
 from headstart.numerics.hyperparameters import Hyperparameters
 
 Array = NDArray[np.float64]
@@ -71,11 +71,10 @@ def train_deep_kernel(
     initial: Mapping[str, Array],
     training: TaskBatches,
     validation: TaskBatches,
-    schedule: Schedule,
+    steps: int,
+    settings: Training,
     rng: np.random.Generator,
     *,
-    n_tasks: int = 16,
-    n_pipelines: int = 128,
     validation_tasks: int = 60,
     augment: Augment | None = None,
     name: str = "deep kernel",
@@ -90,12 +89,10 @@ def train_deep_kernel(
         Parameters of the network and of the kernel (`initial_kernel`).
     training, validation
         Tasks to train on and tasks to stop by.
-    schedule, rng
+    steps, settings, rng
         See `headstart.learning.training.train`.
-    n_tasks, n_pipelines
-        Of a batch.
     validation_tasks
-        Most tasks to validate on, with `n_pipelines` each, the same at every check.
+        Most tasks to validate on, with as many pipelines each as a batch has, the same at every check.
     augment
         Changes the targets of a batch.
     name
@@ -103,14 +100,16 @@ def train_deep_kernel(
     """
 
     def drawn(tasks: TaskBatches, stream: np.random.Generator, n: int) -> Batch:
-        batch = tasks.draw(stream, n, n_pipelines)
+        batch = tasks.draw(stream, n, settings.n_pipelines)
         return batch if augment is None else replace(batch, targets=augment(batch.targets, batch.mask, stream))
 
     def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:
-        return batch_loss(kernel, embed, tensors, drawn(training, stream, n_tasks))
+        return batch_loss(kernel, embed, tensors, drawn(training, stream, settings.n_tasks))
 
     held = drawn(validation, rng, validation_tasks)
-    return train(initial, loss, lambda tensors: batch_loss(kernel, embed, tensors, held), schedule, rng, name)
+    return train_network(
+        initial, loss, lambda tensors: batch_loss(kernel, embed, tensors, held), steps, settings, rng, name
+    )
 
 
 def learned_hyperparameters(parameters: Mapping[str, Array]) -> Hyperparameters:

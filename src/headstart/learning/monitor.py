@@ -52,12 +52,10 @@ class TrainingState:
     ----------
     step
         Steps that were made.
-    parameters, first, second
-        Parameters and moments of Adam, by name.
-    adam_steps
-        Steps that Adam has counted.
+    adam
+        What `Adam.state` gives.
     rng
-        State of the random numbers.
+        State of the random numbers; empty for a training that begins them anew at each step.
     checks
         Steps, validation losses and seconds seen so far.
     best
@@ -67,25 +65,20 @@ class TrainingState:
     """
 
     step: int
-    parameters: Arrays
-    first: Arrays
-    second: Arrays
-    adam_steps: int
+    adam: Arrays
     rng: Mapping[str, Any]
     checks: list[tuple[int, float, float]]
     best: tuple[float, int, Arrays] | None
     finished: bool = False
 
     def save(self, path: Path, key: str) -> None:
-        groups = {"now": self.parameters, "first": self.first, "second": self.second}
+        arrays = dict(self.adam)
         if self.best is not None:
-            groups["best"] = self.best[2]
-        arrays = {f"{group}/{name}": value for group, values in groups.items() for name, value in values.items()}
+            arrays |= {f"{_BEST}{name}": value for name, value in self.best[2].items()}
         arrays["checks"] = np.array(self.checks, dtype=np.float64).reshape(-1, 3)
         about = {
             "key": key,
             "step": self.step,
-            "adam_steps": self.adam_steps,
             "rng": dict(self.rng),
             "best": None if self.best is None else list(self.best[:2]),
             "finished": self.finished,
@@ -100,23 +93,14 @@ class TrainingState:
                 f"the unfinished training in {path} is of other settings or other tasks; give the same ones, or start "
                 "anew without resuming"
             )
-        groups: dict[str, Arrays] = {"now": {}, "first": {}, "second": {}, "best": {}}
-        for name, value in arrays.items():
-            group, slash, rest = name.partition("/")
-            if slash:
-                groups[group][rest] = value
+        checks = [(int(step), float(loss), float(seconds)) for step, loss, seconds in arrays.pop("checks")]
+        held = {name.removeprefix(_BEST): arrays.pop(name) for name in list(arrays) if name.startswith(_BEST)}
         best = about["best"]
-        return cls(
-            about["step"],
-            groups["now"],
-            groups["first"],
-            groups["second"],
-            about["adam_steps"],
-            about["rng"],
-            [(int(step), float(loss), float(seconds)) for step, loss, seconds in arrays["checks"]],
-            None if best is None else (float(best[0]), int(best[1]), groups["best"]),
-            about["finished"],
-        )
+        found = None if best is None else (float(best[0]), int(best[1]), held)
+        return cls(about["step"], arrays, about["rng"], checks, found, about["finished"])
+
+
+_BEST = "best/"
 
 
 def unfinished_key(path: Path) -> str | None:

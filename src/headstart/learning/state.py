@@ -14,6 +14,7 @@ entry         value
 ``encoded``   pipelines as arrays
 ``pipeline``  a `Pipeline`
 ``fidelity``  a `Fidelity`
+``training``  a `Training`
 ``learner``   a learner: kind, class, settings, parts, what it learned
 ``part``      another part of the registry, such as an acquisition: kind, class, settings
 ``number``    a float that JSON lacks
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import ModelFileError
 from headstart.learning.base import Learner, settings_of
+from headstart.learning.training import Training
 from headstart.registry import KINDS, find_class
 from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
@@ -98,6 +100,8 @@ def _packed(value: Any, arrays: Arrays, name: str) -> Any:
         return {"pipeline": value.to_dict()}
     if isinstance(value, Fidelity):
         return {"fidelity": asdict(value)}
+    if isinstance(value, Training):
+        return {"training": asdict(value)}
     if isinstance(value, dict):
         return {"dict": _items(value, arrays, name)}
     if isinstance(value, list | tuple):
@@ -139,6 +143,8 @@ def _unpacked(content: Any, arrays: Arrays) -> Any:
         return Pipeline.from_dict(value)
     if kind == "fidelity":
         return Fidelity(**value)
+    if kind == "training":
+        return Training(**value)
     if kind == "learner":
         return unpack(value, arrays)
     if kind == "part":

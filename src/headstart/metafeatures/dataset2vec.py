@@ -25,7 +25,7 @@ from headstart.errors import InvalidInput, ModelFileError, check_positive
 from headstart.learning.backend import require_torch
 from headstart.learning.checkpoints import load_arrays, save_arrays
 from headstart.learning.networks import Parameters
-from headstart.learning.training import Schedule, train
+from headstart.learning.training import Training, train_network
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
 from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
@@ -127,11 +127,12 @@ class Dataset2Vec(MetaFeatures):
             return 0.5 * (errors[same].mean() + errors[~same].mean())
 
         rounds = [self.draw(validation, rng) for _ in range(_VALIDATION_ROUNDS)]
-        trained = train(
+        trained = train_network(
             network.initial(rng),
             lambda tensors, stream: loss(tensors, self.draw(training, stream)),
             lambda tensors: sum(float(loss(tensors, batches)) for batches in rounds) / len(rounds),
-            Schedule(self.steps, self.learning_rate, patience=self.patience),
+            self.steps,
+            Training(self.learning_rate, patience=self.patience),
             rng,
             "Dataset2Vec",
         )

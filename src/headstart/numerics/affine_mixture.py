@@ -93,13 +93,13 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class LevelMixture:
     """What the observations say of offset, scale and level."""
 
     parts: tuple[Part, ...]
 
     @classmethod
-    def of(cls, whitened: Array, known: Levels) -> Mixture:
+    def of(cls, whitened: Array, known: Levels) -> LevelMixture:
         """From W (n, 3) and what was known before."""
         y, one, m = whitened.T
         n, ones = len(y), float(one @ one)

@@ -17,7 +17,7 @@ small for others (ψ), and alike for pipelines that are alike (ρ, ρ').
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -25,42 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.numerics.latent_kernel import LatentKernel, Stationary
+from headstart.surrogates.posterior import Located
 
 Array = NDArray[np.float64]
-Places = NDArray[np.int64]
 Row = NDArray[np.floating[Any]]
-
-
-@dataclass
-class Located:
-    """Where some pipelines are; see the notation.
-
-    Parameters
-    ----------
-    points, means, noise
-        (n, Q), (n,) and (n,).
-    descriptions
-        (n, F), or ``None``.
-    extra
-        (n,), further noise variance of pipelines whose place is a guess.
-    """
-
-    points: Array
-    means: Array
-    noise: Array
-    descriptions: Array | None = None
-    extra: Array | float = 0.0
-
-    def take(self, rows: Places) -> Located:
-        described = None if self.descriptions is None else self.descriptions[rows]
-        return Located(self.points[rows], self.means[rows], self.noise[rows], described)
-
-    @property
-    def total_noise(self) -> Array:
-        return np.asarray(self.noise + self.extra)
-
-    def __len__(self) -> int:
-        return len(self.means)
 
 
 @dataclass
@@ -131,6 +99,10 @@ class LatentPrior:
     def covariance(self, left: Located, right: Located) -> Array:
         """k, (n, m)."""
         return self.kernel.linear_matrix(left.points, right.points) + self.own(left, right)
+
+    def cross(self, seen: Located, rows: int) -> Callable[[Located], Array]:  # noqa: ARG002
+        """k of pipelines with those seen."""
+        return lambda at: self.covariance(at, seen)
 
     def own(self, left: Located, right: Located) -> Array:
         """Covariances (n, m) of what the linear part leaves over."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, SpaceError
 from headstart.learning.networks import Parameters
+from headstart.learning.training import Trained, Training, TrainingLike
 from headstart.metadata.metadataset import MetaDataset
 from headstart.space.encoded import Encoded
 from headstart.space.fits import misfit
@@ -22,8 +23,7 @@ from headstart.task import Task
 
 Array = NDArray[np.float64]
 
-UNITS = "units."
-_SMALL = UNITS + "small"
+_SMALL, _CHECKS = "units.small", "training.checks"
 
 
 class MetaTrained(Surrogate):
@@ -33,8 +33,11 @@ class MetaTrained(Surrogate):
     whatever the history is, it computes through `cached_for_pool`: for the pool of a task that happens one time only.
     """
 
+    steps: int
+    training: Training
     seed: int
     keeps = ("_parameters", "_space")
+    training_only_settings = frozenset({"steps", "training", "seed"})
     logarithmic: bool = False
     """Whether losses are learned and predicted in logarithmic units, see `headstart.surrogates.log_units`.
 
@@ -42,6 +45,12 @@ class MetaTrained(Surrogate):
     """
     _space: PipelineSpace | None = None
     _parameters: Parameters
+
+    def set_training(self, steps: int, training: TrainingLike, usual: Training, seed: int) -> None:
+        """Take over the settings of training: most steps, how (some of the usual settings may be changed), the seed."""
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+            raise InvalidInput(f"steps must be a whole number of at least 0, got {steps!r}")
+        self.steps, self.training, self.seed = steps, Training.of(training, usual), seed
 
     @abstractmethod
     def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
@@ -79,6 +88,11 @@ class MetaTrained(Surrogate):
         if self._space is None:
             raise InvalidInput(f"{type(self).__name__} has learned nothing yet: call meta_fit or load")
         return self._parameters
+
+    @property
+    def validation_losses(self) -> Array:
+        """(k, 3): steps, validation losses and seconds of the checks of its training."""
+        return self.learned.get(_CHECKS, np.zeros((0, 3)))
 
     def check_space(self, space: PipelineSpace) -> None:
         """Raise `SpaceError`, saying what to do, unless all pipelines of a space are among those it knows."""
@@ -133,3 +147,8 @@ class MetaTrained(Surrogate):
         """This surrogate with what another one of the same settings has learned."""
         self._parameters, self._space = parameters, space
         return self
+
+
+def checks_of(trained: Trained) -> Parameters:
+    """How validation went, to be kept beside what was learned."""
+    return {_CHECKS: trained.checks}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -6,9 +8,10 @@ from headstart.errors import InvalidInput, ModelFileError, SpaceError, UnknownNa
 from headstart.history import History
 from headstart.learning.deep_kernel import LENGTHS, SCALE
 from headstart.learning.monitor import Monitor, monitored
+from headstart.learning.training import Training
+from headstart.methods.deeppipe import DeepPipe
 from headstart.methods.deeppipe.growth import belonging_to
-from headstart.methods.deeppipe.surrogate import DeepPipe
-from headstart.methods.deeppipe.tuning import KERNEL, Located
+from headstart.methods.deeppipe.tuning import KERNEL, located
 from headstart.numerics.kernels import kernel_matrix
 from headstart.optimizers.bayes import Bayes
 from headstart.registry import create
@@ -20,15 +23,14 @@ from headstart.trials import Outcome, Proposal, Status, Trial
 
 torch = pytest.importorskip("torch")
 KNOWN = {}
-SMALL = {"factor": 2, "outputs": 5, "steps": 60, "n_tasks": 4, "n_pipelines": 40}
+SMALL = {"factor": 2, "outputs": 5, "steps": 60, "training": {"n_tasks": 4, "n_pipelines": 40}}
 
 
 class TrainedOnce(DeepPipe):
     """The contract meta-trains for every test."""
 
     def learn(self, meta, rng):
-        settings = {k: v for k, v in self.describe().items() if "tune" not in k and k not in ("failures", "own_noise")}
-        key = meta.key, repr(settings), self._remembers  # which depends on how it is tuned
+        key = meta.key, repr({k: v for k, v in self.describe().items() if "tune" not in k and k != "failures"})
         if key not in KNOWN:
             KNOWN[key] = super().learn(meta, rng)
         return dict(KNOWN[key])
@@ -41,7 +43,9 @@ class TestDeepPipe(SurrogateContract):
 
 class TestDeepPipeOfThePaper(SurrogateContract):
     def make(self):
-        return TrainedOnce.paper(**{**SMALL, "fine_tune_steps": 5, "learning_rate": 1e-2})
+        return TrainedOnce.paper(
+            **{**SMALL, "fine_tune_steps": 5, "training": {"learning_rate": 1e-2, "n_pipelines": 40}}
+        )
 
 
 class TestDeepPipeWithItsKernelTuned(SurrogateContract):
@@ -59,13 +63,11 @@ class TestDeepPipeWithAllTuned(SurrogateContract):
 class TestDeepPipeWithoutOtherTasks(SurrogateContract):
     def make(self):
         settings = {"mean": "zero", "noise": "shared", "transfer": False, "fine_tune": "all", "fine_tune_rate": 0.02}
-        return DeepPipe(**SMALL, **settings, fine_tune_steps=4, warm=True)
+        return DeepPipe(**SMALL, **settings, fine_tune_steps=4)
 
 
 def learned(kind=TrainedOnce, **settings):
-    return kind(**{**SMALL, "logarithmic": False, "memory": False, **settings}).meta_fit(
-        small_meta().select([1, 2, 3, 4, 5])
-    )
+    return kind(**{**SMALL, "logarithmic": False, **settings}).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
 
 
 def history_of(trials, task):
@@ -73,21 +75,6 @@ def history_of(trials, task):
     for trial in trials:
         history.add(trial)
     return history
-
-
-NETWORK = {"logarithmic": False, "memory": False}
-DEFAULTS = {"logarithmic": True, "memory": True}
-"""What `learned` makes different."""
-
-
-def test_what_was_learned_without_a_memory_does_not_stand_in_for_what_has_one():
-    KNOWN.clear()
-    tuned = learned(**DEFAULTS, fine_tune="kernel")
-    plain = learned(**DEFAULTS)
-    assert tuned._memory is None
-    assert plain._memory is not None
-    assert plain.start(pool_task())._recalled is not None
-    assert len(KNOWN) == 2
 
 
 def succeeded(loss):
@@ -104,7 +91,7 @@ def test_over_a_pool_with_missing_cells_it_is_the_process_on_single_pipelines():
     task = pool_task(meta)
     pool = task.candidates.pool
     assert not np.array_equal(pool.ids, np.arange(len(pool)) + pool.ids[0])  # or a shift could hide
-    model = learned(targets="standardised", own_noise=False).start(task)
+    model = learned(targets="standardised").start(task)
     history = history_of(random_trials(task, 15, failing=0.0), task)
     for n in (3, 9, 15):
         model.fit(history_of(history.trials[:n], task))
@@ -112,7 +99,8 @@ def test_over_a_pool_with_missing_cells_it_is_the_process_on_single_pipelines():
     parameters, network, space = model.learned, model.network, small_space()
 
     def at(pipelines):
-        return Located.of(network, parameters, np.concatenate([space.encode([p]).features() for p in pipelines]))
+        features = np.concatenate([space.encode([p]).features() for p in pipelines])
+        return located(network(parameters, features), parameters)
 
     seen, every, targets = at([t.pipeline for t in history]), at(list(pool)), history.targets()
     scale = float(parameters[SCALE])
@@ -133,7 +121,7 @@ def test_over_a_pool_with_missing_cells_it_is_the_process_on_single_pipelines():
 
 def test_it_knows_good_pipelines_of_a_task_before_the_first_trial():
     meta = small_meta(n_tasks=12)
-    model = DeepPipe(**{**SMALL, "steps": 300, "learning_rate": 1e-2}).meta_fit(meta.select(range(1, 12)))
+    model = DeepPipe(**{**SMALL, "steps": 300}).meta_fit(meta.select(range(1, 12)))
     task = pool_task(meta)
     losses = model.transform_targets(meta.loss_row(0)[np.isfinite(meta.loss_row(0))])
     predicted = model.start(task).fit(History(task.candidates)).predict(task.candidates.pool)
@@ -162,11 +150,11 @@ def test_tuning_the_kernel_raises_the_likelihood_and_leaves_the_network():
         for name, value in model.learned.items():
             assert (model._tuned[name] is value) == (name not in KERNEL)
         moved = max(np.abs(model._tuned[name] - model.learned[name]).max() for name in KERNEL)
-        located = Located.of(model.network, model._tuned, model.points(history.encoded))
-        inner = kernel_matrix("matern52", located.points, None, np.zeros(1), float(model._tuned[SCALE]))
-        inner += np.diag(located.noise)
+        seen = located(model.network(model._tuned, model.points(history.encoded)), model._tuned)
+        inner = kernel_matrix("matern52", seen.points, None, np.zeros(1), float(model._tuned[SCALE]))
+        inner += np.diag(seen.noise)
         targets = history.targets()
-        residuals = (targets - targets.mean()) / targets.std() - located.means
+        residuals = (targets - targets.mean()) / targets.std() - seen.means
         losses[looseness] = residuals @ np.linalg.solve(inner, residuals) + np.linalg.slogdet(inner)[1]
         assert moved > 0.1 if looseness is None else moved < 1e-2
     assert losses[None] < losses[1e-4] - 0.1
@@ -185,23 +173,22 @@ def test_tuning_all_moves_the_network_and_meta_state_stays():
         np.testing.assert_array_equal(value, before[name])
 
 
-@pytest.mark.parametrize("settings", [NETWORK, DEFAULTS], ids=["network", "defaults"])
-def test_a_failure_counts_as_the_worst_or_tells_nothing_of_others(settings):
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_a_failure_counts_as_the_worst_or_tells_nothing_of_others(logarithmic):
     task = pool_task()
     trials = random_trials(task, 20, failing=0.0)
     mixed = [failed(t.proposal) if i < 5 else t for i, t in enumerate(trials)]
     history, without = history_of(mixed, task), history_of(trials[5:], task)
     pool = task.candidates.pool
     worst, ignored, never = (
-        learned(**settings, failures=failures).start(task).fit(one).predict(pool)
+        learned(logarithmic=logarithmic, failures=failures).start(task).fit(one).predict(pool)
         for failures, one in (("worst", history), ("ignored", history), ("ignored", without))
     )
     bad = np.isin(pool.ids, [t.pipeline.id for t in mixed[:5]])
-    targets = learned(**settings).transform_targets(history.targets())
+    targets = learned(logarithmic=logarithmic).transform_targets(history.targets())
     assert (ignored.mean[bad] >= targets.max() - 1e-12).all()
     np.testing.assert_allclose(ignored.mean[~bad], never.mean[~bad])
-    same = ~bad if settings["memory"] else np.ones_like(bad)  # a mixture is as wide as its means are apart, too
-    np.testing.assert_allclose(ignored.std[same], never.std[same])
+    np.testing.assert_allclose(ignored.std, never.std)
     assert worst.mean[bad].mean() > never.mean[bad].mean()
     assert np.abs(worst.mean[~bad] - never.mean[~bad]).max() > 1e-6
 
@@ -211,33 +198,21 @@ STANDARDISED = {"targets": "standardised", "fine_tune_steps": 3}
 
 @pytest.mark.parametrize(
     "settings",
-    [STANDARDISED, {**STANDARDISED, "fine_tune": "kernel"}, DEFAULTS],
+    [STANDARDISED, {**STANDARDISED, "fine_tune": "kernel"}, {"logarithmic": True}],
     ids=["network", "kernel tuned", "defaults"],
 )
 def test_proposals_under_way_take_uncertainty_away_around_them(settings):
     task = pool_task()
     trials = random_trials(task, 13, failing=0.0)
     history = history_of(trials[:10], task)
-    before = deviations(learned(**settings).start(task).fit(history))
+    pool = task.candidates.pool
+    before = learned(**settings).start(task).fit(history).predict(pool).std
     for trial in trials[10:]:
         history.propose(trial.proposal)
-    after = deviations(learned(**settings).start(task).fit(history))
-    assert len(before) == len(after) == (3 if settings is DEFAULTS else 1)
-    waiting = np.isin(task.candidates.pool.ids, [t.pipeline.id for t in trials[10:]])
-    for old, new in zip(before, after, strict=True):
-        assert (new[waiting] < old[waiting]).all()
-        assert (new <= old * 1.5).all()
-
-
-def deviations(model):
-    """Over the pool, of what is predicted; with a memory also of that alone, and of the network alone."""
-    pool = model.task.candidates.pool
-    found = [model.predict(pool).std]
-    if model._recalled is not None:
-        found.append(model._recalled.predict(pool).std)
-        model._recalled = None
-        found.append(model.predict(pool).std)
-    return found
+    after = learned(**settings).start(task).fit(history).predict(pool).std
+    waiting = np.isin(pool.ids, [t.pipeline.id for t in trials[10:]])
+    assert (after[waiting] < before[waiting]).all()
+    assert (after <= before * 1.5).all()
 
 
 class BlindToPending(TrainedOnce):
@@ -245,14 +220,14 @@ class BlindToPending(TrainedOnce):
         return super().fit(history_of(history.trials, self.task))
 
 
-@pytest.mark.parametrize("settings", [NETWORK, DEFAULTS], ids=["network", "defaults"])
+@pytest.mark.parametrize("logarithmic", [False, True])
 @pytest.mark.parametrize("make_task", [live_task, pool_task])
-def test_several_asks_in_a_row_are_not_those_of_one_that_does_not_see_the_first(settings, make_task):
+def test_several_asks_in_a_row_are_not_those_of_one_that_does_not_see_the_first(logarithmic, make_task):
     """`Bayes` keeps from what is under way anyway, so that they differ from each other says nothing of `fit`."""
     asked = []
     for kind in (TrainedOnce, BlindToPending):
         task = make_task()
-        run = Bayes(learned(**settings, kind=kind), n_initial=0, n_samples=50).start(task, 0)
+        run = Bayes(learned(kind, logarithmic=logarithmic), n_initial=0, n_samples=50).start(task, 0)
         for trial in random_trials(task, 12, failing=0.0):
             run.history.add(trial)
         asked.append([run.ask(1)[0].pipeline for _ in range(6)])
@@ -309,13 +284,13 @@ def test_a_new_algorithm_gets_an_encoder_and_only_that_is_trained(encoder_layers
 
 
 def test_algorithms_can_be_added_again_and_again_and_the_file_remembers(tmp_path):
-    surrogate = learned()
+    surrogate = learned(DeepPipe)
     once = surrogate.extended(small_space().extend("estimator", NEW))
     twice = once.extended(once.space.extend("reducer", Algorithm("other", params=[Float("z", 0, 1)])))
     assert twice.new_algorithms == [("estimator", "new"), ("reducer", "other")]
     assert twice.network.units == surrogate.network.units
     twice.save(tmp_path / "wider.npz")
-    again = TrainedOnce.load(tmp_path / "wider.npz")
+    again = DeepPipe.load(tmp_path / "wider.npz")
     assert again.new_algorithms == twice.new_algorithms
     task = Task(twice.space, key="twice")
     trials = random_trials(task, 15, failing=0.0)
@@ -329,9 +304,9 @@ def test_algorithms_can_be_added_again_and_again_and_the_file_remembers(tmp_path
 
 
 def test_saved_and_loaded_it_predicts_the_same(tmp_path):
-    surrogate = learned(fine_tune="kernel", fine_tune_steps=3, failures="ignored")
+    surrogate = learned(DeepPipe, fine_tune="kernel", fine_tune_steps=3, failures="ignored")
     surrogate.save(tmp_path / "d.npz")
-    again = TrainedOnce.load(tmp_path / "d.npz")
+    again = DeepPipe.load(tmp_path / "d.npz")
     assert again.describe() == surrogate.describe()
     assert again.space == surrogate.space
     np.testing.assert_array_equal(again.validation_losses, surrogate.validation_losses)
@@ -343,21 +318,21 @@ def test_saved_and_loaded_it_predicts_the_same(tmp_path):
 
 
 def test_files_that_are_damaged_or_of_others_are_refused(tmp_path):
-    surrogate, path = learned(), tmp_path / "d.npz"
+    surrogate, path = learned(DeepPipe), tmp_path / "d.npz"
     surrogate.save(path)
     content = path.read_bytes()
     middle = len(content) // 2
     path.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
     with pytest.raises(ModelFileError):
-        TrainedOnce.load(path)
+        DeepPipe.load(path)
     path.write_bytes(content[:-200])
     with pytest.raises(ModelFileError):
-        TrainedOnce.load(path)
+        DeepPipe.load(path)
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="must hold a FSBO"):
         FSBO.load(path)
     with pytest.raises(ModelFileError, match="no file"):
-        TrainedOnce.load(tmp_path / "nothing.npz")
+        DeepPipe.load(tmp_path / "nothing.npz")
 
 
 class Killed(Exception):
@@ -365,7 +340,7 @@ class Killed(Exception):
 
 
 def test_meta_training_that_was_killed_goes_on_to_the_same_parameters(tmp_path):
-    settings = {**SMALL, "factor": 1, "steps": 250, "n_tasks": 2, "n_pipelines": 10}
+    settings = {**SMALL, "factor": 1, "steps": 250, "training": {"n_tasks": 2, "n_pipelines": 10}}
     meta = small_meta()
     whole = DeepPipe(**settings).meta_fit(meta)
 
@@ -378,7 +353,7 @@ def test_meta_training_that_was_killed_goes_on_to_the_same_parameters(tmp_path):
     with monitored(Monitor(None, tmp_path / "state", "k", resume=True)):
         resumed = DeepPipe(**settings).meta_fit(meta)
     for name, value in whole.learned.items():
-        if name != "training":
+        if name != "training.checks":
             np.testing.assert_array_equal(resumed.learned[name], value)
     np.testing.assert_array_equal(resumed.validation_losses[:, :2], whole.validation_losses[:, :2])
 
@@ -408,7 +383,10 @@ def test_a_part_of_the_space_gives_the_same_predictions():
 def test_the_recipe_of_the_paper_has_a_name():
     paper = create("surrogate", "deeppipe_paper", encoder_layers=1)
     assert isinstance(paper, DeepPipe)
-    assert (paper.factor, paper.encoder_layers, paper.learning_rate, paper.n_pipelines) == (8, 1, 1e-4, 1000)
+    assert (paper.factor, paper.encoder_layers) == (8, 1)
+    assert paper.training == Training(1e-4, final_rate=1.0, patience=10, n_tasks=1, n_pipelines=1000)
+    changed = create("surrogate", "deeppipe_paper(training={'learning_rate': 0.001})").training
+    assert changed == replace(paper.training, learning_rate=0.001)
     assert (paper.mean, paper.fine_tune, paper.fine_tune_steps, paper.outputs) == ("zero", "kernel", 100, 20)
     network = paper._new_network(small_space())
     assert network.encoder_layers + network.aggregation_layers == 4
@@ -425,6 +403,6 @@ def test_the_recipe_of_the_paper_has_a_name():
 def test_settings_that_cannot_be_meant(settings, message):
     with pytest.raises(UnknownName, match=message):
         DeepPipe(**settings)
-    for wrong in ({"factor": 0}, {"looseness": -1.0}, {"n_tasks": 1.5}):
+    for wrong in ({"factor": 0}, {"looseness": -1.0}, {"training": {"n_tasks": 1.5}}):
         with pytest.raises(InvalidInput, match="must be a positive"):
             DeepPipe(**wrong)

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headstart.learning.training import Training
 from headstart.metadata import MetaDataset
-from headstart.methods.deeppipe.surrogate import DeepPipe
+from headstart.methods.deeppipe import DeepPipe
 from headstart.space import Encoded, catalog
 
 pytest.importorskip("torch")
@@ -25,7 +26,7 @@ def test_the_scripts(tmp_path, monkeypatch):
     splits = {"train": [0, 1], "validation": [2]}
     meta = MetaDataset(pipelines, losses, ["a", "b", "c"], splits=splits)
     monkeypatch.setattr("headstart.metadata.sources.load", lambda name, data: meta)
-    shorter = training.replace("steps=3000", "steps=5, factor=1, n_tasks=2, n_pipelines=10")
+    shorter = training.replace("steps=3000", "steps=5, factor=1")
     assert shorter != training
     names = {}
     exec(shorter, names)
@@ -49,5 +50,5 @@ def test_the_table_of_settings_is_true():
         _, _, of_paper, of_ours, _ = row.split("|")
         assert f'`"{getattr(paper, name)}"`' in of_paper
         assert f'`"{getattr(ours, name)}"`' in of_ours.split(",")[0]
-    assert (ours.encoder_layers, ours.n_pipelines, ours.n_tasks, ours.steps) == (1, 96, 24, 10_000)
-    assert (ours.learning_rate, ours.final_rate) == (1e-2, 0.01)
+    assert (ours.encoder_layers, ours.steps) == (1, 10_000)
+    assert ours.training == Training(1e-2, final_rate=0.01, patience=30, n_tasks=24, n_pipelines=96)

@@ -1,82 +1,56 @@
-"""DeepPipe's memory of recorded pipelines: when it is asked, and what is made of its answer."""
-
-import pickle
-from dataclasses import replace
+"""DeepPipe with a memory of recorded pipelines, as it is called by its name: when both are asked, and what is kept."""
 
 import numpy as np
 import pytest
 
+from headstart.learning.base import load_learner
 from headstart.metadata import MetaDataset
-from headstart.methods.deeppipe.memory import mixture
-from headstart.methods.deeppipe.surrogate import DeepPipe
-from headstart.methods.pmf.surrogate import PMF
-from headstart.space import Algorithm, Encoded, Float, Integer, PipelineSpace, Pool, Stage
-from headstart.surrogates.base import Prediction
+from headstart.methods.deeppipe import DeepPipe
+from headstart.methods.pmf import PMF
+from headstart.registry import create
+from headstart.space import Algorithm, Encoded, Integer, PipelineSpace, Stage
+from headstart.surrogates.mixture import Mixture
 from headstart.task import Task
 from headstart.testing import SurrogateContract
-from headstart.testing.examples import live_task, pool_task, random_trials, small_meta, small_space
+from headstart.testing.examples import live_task, pool_task, random_trials, small_meta
 
 pytest.importorskip("torch")
-QUICK = {"factor": 2, "outputs": 4, "steps": 20, "n_tasks": 3, "n_pipelines": 20}
+QUICK = {"factor": 2, "outputs": 4, "steps": 20, "training": {"n_tasks": 3, "n_pipelines": 20}}
 
 
 @pytest.fixture(scope="module")
 def learned():
-    return DeepPipe(**QUICK).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+    return create("surrogate", "deeppipe", **QUICK).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
 
 
 def shown(task, n=12):
     return SurrogateContract.history(task, random_trials(task, n, failing=0.1))
 
 
-def without_memory(learned):
-    alone = DeepPipe(**QUICK, memory=False)
-    return alone.with_parameters(learned.learned, learned.space)
+def test_settings_are_those_of_the_network_and_the_memory_has_its_units():
+    made = create("surrogate", "deeppipe", factor=3, logarithmic=False, failures="ignored", seed=4)
+    assert isinstance(made, Mixture)
+    assert made.first.describe() == DeepPipe(factor=3, logarithmic=False, failures="ignored", seed=4).describe()
+    assert made.second.describe() == PMF(logarithmic=False, failures="ignored", seed=4).describe()
+    with pytest.raises(TypeError, match="'deeppipe' has no setting 'factors'; did you mean 'factor'"):
+        create("surrogate", "deeppipe", factors=3)
 
 
-def test_the_even_mixture_has_the_moments_of_samples():
-    rng = np.random.default_rng(0)
-    one, other = Prediction(np.array([1.0, -2.0]), np.array([0.5, 0.1])), Prediction(np.array([2.0, 0.0]), np.ones(2))
-    found = mixture(one, other)
-    drawn = np.concatenate([rng.normal(p.mean, p.std, (200_000, 2)) for p in (one, other)])
-    np.testing.assert_allclose(found.mean, drawn.mean(axis=0), atol=0.01)
-    np.testing.assert_allclose(found.std, drawn.std(axis=0), atol=0.01)
+@pytest.mark.parametrize("settings", [{"fine_tune": "kernel"}, {"fine_tune": "all", "transfer": False}])
+def test_a_network_that_is_tuned_to_the_task_goes_without(settings):
+    assert create("surrogate", "deeppipe", **settings).describe() == DeepPipe(**settings).describe()
 
 
-def test_over_recorded_pipelines_it_is_the_mixture_of_the_network_and_pmf(learned):
-    task = replace(pool_task(), metafeatures={})
-    history, pool = shown(task), task.candidates.pool
-    meta = small_meta().select([1, 2, 3, 4, 5])
-    memory = PMF().meta_fit(meta)
-    memory.failures = "worst"
-    memory = memory.start(task).fit(history).predict(pool)
-    network = without_memory(learned).start(task).fit(history).predict(pool)
-    found = learned.start(task).fit(history).predict(pool)
-    # the seeds of their training differ, which moves the kernel a little
-    np.testing.assert_allclose(2 * found.mean - network.mean, memory.mean, atol=0.05 * memory.mean.std())
-
-
-@pytest.mark.parametrize("where", ["live", "tuned", "extended"])
-def test_elsewhere_it_is_the_network(learned, where):
-    task, model, plain = pool_task(), learned, without_memory(learned)
-    if where == "live":
-        task = live_task()
-    elif where == "tuned":
-        model, plain = (
-            DeepPipe(**QUICK, fine_tune="kernel", fine_tune_steps=2, memory=m).with_parameters(
-                learned.learned, learned.space
-            )
-            for m in (True, False)
-        )
-    else:
-        wider = small_space().extend("estimator", Algorithm("other", params=[Float("depth", 0, 1)]))
-        model, plain = (m.extended(wider, fine_tune="none") for m in (model, plain))
-        assert not any(name.startswith("memory") for name in model.learned)
-    history = shown(task)
-    candidates = SurrogateContract.candidates(task)
-    found, wanted = (m.start(task).fit(history).predict(candidates) for m in (model, plain))
-    np.testing.assert_array_equal(found.mean, wanted.mean)
-    np.testing.assert_array_equal(found.std, wanted.std)
+def test_over_recorded_pipelines_both_are_asked_and_on_a_space_with_others_the_network(learned):
+    for task in (pool_task(), live_task()):
+        history, candidates = shown(task), SurrogateContract.candidates(task)
+        found = learned.start(task).fit(history).predict(candidates).mean
+        network = learned.first.start(task).fit(history).predict(candidates).mean
+        if task.candidates.pool is None:
+            np.testing.assert_array_equal(found, network)
+        else:
+            memory = learned.second.start(task).fit(history).predict(candidates).mean
+            np.testing.assert_allclose(found, (network + memory) / 2)
 
 
 def finite_meta():
@@ -88,9 +62,7 @@ def finite_meta():
             Stage("estimator", [Algorithm(a, params=[Integer("n", 1, 6), Integer("m", 1, 2)]) for a in "abc"]),
         ],
     )
-    drawn = space.sample(np.random.default_rng(0), 2_000)
-    _, first = np.unique(drawn.ids, return_index=True)
-    every = drawn.take(first)
+    every = space.sample(np.random.default_rng(0), 2_000).unique()
     assert len(every) == space.size
     pipelines = Encoded(space, every.values, every.active, every.choice, ids=np.arange(len(every)))
     rng = np.random.default_rng(1)
@@ -100,94 +72,37 @@ def finite_meta():
 
 def test_live_where_the_whole_space_is_on_record_the_memory_is_asked():
     meta = finite_meta()
-    learned = DeepPipe(**QUICK).meta_fit(meta.select(range(1, 8)))
-    smaller = meta.pipelines.space.select(exclude=["estimator.b"])
-    for space in (meta.pipelines.space, smaller):
+    learned = create("surrogate", "deeppipe", **QUICK).meta_fit(meta.select(range(1, 8)))
+    for space in (meta.pipelines.space, meta.pipelines.space.select(exclude=["estimator.b"])):
         task, candidates = Task(space), space.sample(np.random.default_rng(3), 50)
         history = shown(task)
-        found = learned.start(task).fit(history).predict(candidates)
-        network = without_memory(learned).start(task).fit(history).predict(candidates)
-        everything = Pool(meta.pipelines)
-        replayed = Task(everything)
-        rows = [int(everything.find(space.encode([t.pipeline]).to(meta.pipelines.space))[0]) for t in history]
-        trials = [
-            replace(trial, proposal=replace(trial.proposal, pipeline=meta.pipelines[row]))
-            for trial, row in zip(history, rows, strict=True)
-        ]
-        memory = learned._memory.start(replayed)
-        memory.failures = "worst"
-        memory.fit(SurrogateContract.history(replayed, trials))
-        here = everything.find(candidates.to(meta.pipelines.space))
-        wanted = memory.predict(meta.pipelines.take(here))
-        np.testing.assert_allclose(2 * found.mean - network.mean, wanted.mean, rtol=1e-4, atol=1e-5)
+        found, network, memory = (
+            model.start(task).fit(history).predict(candidates).mean
+            for model in (learned, learned.first, learned.second)
+        )
+        np.testing.assert_allclose(found, (network + memory) / 2)
+        assert np.abs(network - memory).max() > 1e-3
 
 
-def test_a_file_holds_the_memory(learned, tmp_path):
+def test_a_file_holds_both(learned, tmp_path):
     learned.save(tmp_path / "deeppipe.npz")
     task = pool_task()
     history, pool = shown(task), task.candidates.pool
-    found, wanted = (
-        m.start(task).fit(history).predict(pool) for m in (DeepPipe.load(tmp_path / "deeppipe.npz"), learned)
-    )
-    np.testing.assert_array_equal(found.mean, wanted.mean)
-
-
-def test_training_again_forgets_the_first(learned):
-    task = pool_task()
-    again = DeepPipe(**QUICK).meta_fit(small_meta(seed=1).select([1, 2, 3]))
-    again.start(task)
-    again.meta_fit(small_meta().select([1, 2, 3, 4, 5]))
-    history, pool = shown(task), task.candidates.pool
+    again = load_learner(tmp_path / "deeppipe.npz")
+    assert again.describe() == learned.describe()
     found, wanted = (m.start(task).fit(history).predict(pool) for m in (again, learned))
     np.testing.assert_array_equal(found.mean, wanted.mean)
+    np.testing.assert_array_equal(again.transform_targets(np.ones(1)), learned.transform_targets(np.ones(1)))
 
 
-def test_pipelines_that_are_not_on_record_are_the_networks(learned):
-    task = replace(pool_task(), metafeatures={})
-    history = shown(task)
-    new = small_space().sample(np.random.default_rng(5), 40)
-    new = new.take(np.flatnonzero(learned._memory.recorded.find(new) < 0)[:4])
-    known = task.candidates.pool.take([0, 3])
-    fields = [np.concatenate([getattr(part, name) for part in (known, new)]) for name in ("values", "active", "choice")]
-    both = Encoded(known.space, *fields, ids=np.array([*known.ids, 9001, 9002, 9003, 9004]))
-    model, plain = (m.start(task).fit(history) for m in (learned, without_memory(learned)))
-    found, network, recorded = model.predict(both), plain.predict(both), model.predict(task.candidates.pool)
-    np.testing.assert_allclose(found.mean[2:], network.mean[2:])
-    np.testing.assert_allclose(found.mean[:2], recorded.mean[[0, 3]])
-    np.testing.assert_array_equal(model.predict(new).mean, network.mean[2:])
-
-
-def test_a_started_surrogate_is_no_larger_when_pickled(learned):
-    size = len(pickle.dumps(learned))
-    learned.start(pool_task())
-    assert len(pickle.dumps(learned)) == size
-
-
-def test_what_the_memory_is_made_of_is_told():
-    """Results are taken up again only if their settings are the same, and PMF's defaults are among them."""
-    told = DeepPipe().describe()["memory"]
-    assert PMF().describe().items() <= told.items()
-    assert DeepPipe(memory=False).describe()["memory"] is False
-    assert DeepPipe(fine_tune="kernel").describe()["memory"] is True  # where it is not asked, it is no more than that
-
-
-def test_meta_features_shift_the_means_of_the_network_too():
-    meta = small_meta(n_tasks=40)
-    rng = np.random.default_rng(0)
-    level = rng.normal(size=len(meta))
-    direction = rng.normal(size=len(meta.pipelines))
-    losses = np.exp(0.1 * rng.normal(size=meta.losses.shape) + level[:, None] * direction)
-    told = MetaDataset(meta.pipelines, losses, meta.tasks, metafeatures={"told": level[:, None]})
-    settings = {**QUICK, "steps": 1}
-    model = DeepPipe(**settings).meta_fit(told.select(range(1, 40)))
-    task = replace(pool_task(told), metafeatures={"told": level[:1]})
-    unknown = replace(task, metafeatures={})
-    history, pool = SurrogateContract.history(task), task.candidates.pool
-    shift = model._memory.start(task).shift(pool)
-    rows = meta.everything.rows(pool.ids)
-    assert np.corrcoef(shift, level[0] * direction[rows])[0, 1] > 0.9
-    assert model._memory.start(unknown).shift(pool) is None
-    located = model.start(task).fit(history)._locate(pool), model.start(unknown).fit(history)._locate(pool)
-    np.testing.assert_allclose(located[0].means - located[1].means, shift)
-    alone = DeepPipe(**settings, memory=False).with_parameters(model.learned, model.space)
-    np.testing.assert_array_equal(alone.start(task).fit(history)._locate(pool).means, located[1].means)
+def test_how_long_pipelines_take_is_known_from_the_memory():
+    meta = small_meta()
+    seconds = np.exp(np.random.default_rng(0).normal(size=meta.losses.shape))
+    timed = MetaDataset(meta.pipelines, meta.losses, meta.tasks, seconds=seconds)
+    model = create("surrogate", "deeppipe", **{**QUICK, "steps": 1}).meta_fit(timed.select([1, 2, 3, 4]))
+    task = pool_task()
+    pool = task.candidates.pool
+    known = model.start(task).log_seconds(pool)
+    np.testing.assert_array_equal(known, model.second.start(task).log_seconds(pool))
+    assert known.shape == (len(pool),)
+    assert model.start(live_task()).log_seconds(SurrogateContract.candidates(live_task())) is None

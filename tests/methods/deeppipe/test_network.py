@@ -10,10 +10,10 @@ from headstart.testing.examples import small_space
 SHAPES = [
     {"encoder_layers": 0, "aggregation_layers": 4},
     {"encoder_layers": 1, "aggregation_layers": 3, "mean": "linear", "noise": "network"},
-    {"encoder_layers": 2, "aggregation_layers": 2, "mean": "network"},
+    {"encoder_layers": 2, "aggregation_layers": 2, "mean": "linear"},
     {"encoder_layers": 2, "aggregation_layers": 2, "one_hot": False},
     {"encoder_layers": 1, "aggregation_layers": 0},
-    {"encoder_layers": 0, "aggregation_layers": 0, "mean": "network", "noise": "network"},
+    {"encoder_layers": 0, "aggregation_layers": 0, "mean": "linear", "noise": "network"},
 ]
 
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from headstart.errors import InvalidInput, ModelFileError
-from headstart.learning.batches import TaskBatches
 from headstart.learning.checkpoints import load_arrays, save_arrays
-from headstart.learning.deep_kernel import LENGTHS
-from headstart.metadata import MetaDataset
-from headstart.methods.deeppipe.surrogate import DeepPipe
+from headstart.methods.deeppipe import DeepPipe
+from headstart.methods.pmf import PMF
+from headstart.surrogates.mixture import Mixture
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import failed, live_task, pool_task, random_trials, small_meta
 from headstart.trials import Outcome, Proposal, Status
 
 pytest.importorskip("torch")
-QUICK = {"factor": 2, "outputs": 4, "steps": 30, "n_tasks": 3, "n_pipelines": 30}
+TRAINING = {"n_tasks": 3, "n_pipelines": 30}
+QUICK = {"factor": 2, "outputs": 4, "steps": 30, "training": TRAINING}
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,14 @@ def learned():
     return DeepPipe(**QUICK).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
 
 
-def adjusted(learned, **settings):
-    return DeepPipe(**{**QUICK, **settings}).with_parameters(learned.learned, learned.space)
+@pytest.fixture(scope="module")
+def remembered():
+    return PMF(steps=30).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+
+
+def adjusted(learned, remembered=None, failures="worst", **settings):
+    network = DeepPipe(**{**QUICK, "failures": failures, **settings}).with_parameters(learned.learned, learned.space)
+    return network if remembered is None else Mixture(network, remembered.adjusted(failures=failures))
 
 
 def of_estimator(task, name):
@@ -40,7 +46,7 @@ def with_failures(task, rows, trials):
 
 
 @pytest.mark.parametrize("others", [0, 8])
-def test_what_is_like_failures_is_expected_to_be_worse_with_the_memory_too(learned, others):
+def test_what_is_like_failures_is_expected_to_be_worse_with_the_memory_too(learned, remembered, others):
     task = pool_task()
     knn = of_estimator(task, "knn")
     trials = [t for t in random_trials(task, 30, failing=0.0) if t.pipeline.algorithms[-1] != "knn"][:others]
@@ -48,30 +54,15 @@ def test_what_is_like_failures_is_expected_to_be_worse_with_the_memory_too(learn
     history, known = with_failures(task, knn[::2], trials), SurrogateContract.history(task, trials)
     untried, rest = knn[1::2], np.setdiff1d(np.arange(len(task.candidates.pool)), knn)
     rise = {}
-    for memory in (False, True):
-        model = adjusted(learned, memory=memory)
+    for memory in (None, remembered):
+        model = adjusted(learned, memory)
         before, after = (model.start(task).fit(h).predict(task.candidates.pool).mean for h in (known, history))
-        rise[memory] = float((after - before)[untried].mean() - (after - before)[rest].mean())
-        ignoring = adjusted(learned, memory=memory, failures="ignored")
+        rise[memory is not None] = float((after - before)[untried].mean() - (after - before)[rest].mean())
+        ignoring = adjusted(learned, memory, failures="ignored")
         same = ignoring.start(task).fit(history).predict(task.candidates.pool).mean
         np.testing.assert_allclose(same[untried], before[untried], atol=1e-6)
     assert rise[False] > 0.05
-    # as long as all have failed, the memory says nothing
-    assert rise[True] > (0.6 if others else 0.4) * rise[False]
-
-
-def test_tuned_in_turn_the_kernel_stays_as_close_to_what_was_learned(learned):
-    task = live_task()
-    history = SurrogateContract.history(task, random_trials(task, 40, failing=0.0))
-    moved = {}
-    for looseness in (0.01, None):
-        model = adjusted(
-            learned, fine_tune="kernel", fine_tune_steps=10, fine_tune_rate=0.05, warm=True, looseness=looseness
-        )
-        found = model.start(task).fit(history)._tuned[LENGTHS]
-        moved[looseness] = float(np.abs(found - learned.learned[LENGTHS]).max())
-    assert moved[0.01] < 0.02
-    assert moved[None] > 0.1
+    assert rise[True] > 0.6 * rise[False]
 
 
 @pytest.mark.parametrize("n", [1, 4])
@@ -85,49 +76,22 @@ def test_equal_losses_tell_no_scale_so_the_usual_one_is_taken(learned, n):
     assert 0.2 < found.std.mean() / usual.std.mean() < 5.0
 
 
-def test_a_zero_mean_expects_the_worst_of_accuracies_and_the_best_of_losses():
+def test_a_zero_mean_expects_the_worst_of_accuracies():
     task = live_task()
-    nothing = SurrogateContract.history(task)
-    for targets, expected in (("accuracy", 1.0), ("raw", 0.0)):
-        model = DeepPipe.paper(**QUICK, targets=targets).meta_fit(small_meta().select([1, 2, 3]))
-        found = model.start(task).fit(nothing).predict(SurrogateContract.candidates(task))
-        np.testing.assert_allclose(found.mean, expected)
-
-
-def test_how_long_pipelines_take_is_known_from_the_memory():
-    meta = small_meta()
-    seconds = np.exp(np.random.default_rng(0).normal(size=meta.losses.shape))
-    timed = MetaDataset(meta.pipelines, meta.losses, meta.tasks, seconds=seconds)
-    model = DeepPipe(**{**QUICK, "steps": 1}).meta_fit(timed.select([1, 2, 3, 4]))
-    task = pool_task()
-    known = model.start(task).log_seconds(task.candidates.pool)
-    assert known.shape == (len(task.candidates.pool),)
-    tuned = model.adjusted(fine_tune="kernel", memory=False).start(task)  # which does not ask it for losses
-    assert tuned._recalled is None
-    np.testing.assert_array_equal(tuned.log_seconds(task.candidates.pool), known)
-    without = DeepPipe(**{**QUICK, "steps": 1}, memory=False).meta_fit(timed.select([1, 2, 3, 4]))
-    assert without.start(task).log_seconds(task.candidates.pool) is None
-
-
-def test_a_loss_without_end_is_missing_also_where_losses_are_clipped():
-    meta = small_meta(missing=0.0)
-    losses = meta.losses.copy()
-    losses[2, 5] = np.inf
-    tasks = TaskBatches(MetaDataset(meta.pipelines, losses, meta.tasks), meta.pipelines.features(), clipped=True)
-    targets, mask = tasks.crossed(np.arange(len(losses)), np.arange(10))
-    assert np.argwhere(~mask).tolist() == [[2, 5]]
-    assert targets[2, 5] == 0.0
+    model = DeepPipe.paper(**QUICK).meta_fit(small_meta().select([1, 2, 3]))
+    found = model.start(task).fit(SurrogateContract.history(task)).predict(SurrogateContract.candidates(task))
+    np.testing.assert_allclose(found.mean, 1.0)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda arrays, about: arrays.pop("points.0.weight"), "must hold an array 'points.0.weight'.*found none"),
-        (lambda arrays, about: arrays.update({"points.0.bias": np.zeros(3)}), r"found one of shape \(3,\)"),
-        (lambda arrays, about: arrays["points.0.bias"].fill(np.nan), "with finite numbers"),
-        (lambda arrays, about: arrays.pop("levels.scales"), "levels.scales"),
-        (lambda arrays, about: about.update(surrogate="DeepPipe"), "must hold a DeepPipe"),
-        (lambda arrays, about: about.update(space=[]), "holds no DeepPipe that can be read"),
+        (lambda held, _: held.pop("_parameters.points.0.weight"), "holds no learner that can be read"),
+        (lambda held, _: held.update({"_parameters.points.0.bias": np.zeros(3)}), r"found one of shape \(3,\)"),
+        (lambda held, _: held["_parameters.points.0.bias"].fill(np.nan), "with finite numbers"),
+        (lambda _, about: about["learned"]["_parameters"]["dict"].pop("levels.scales"), "'levels.scales'.*found none"),
+        (lambda _, about: about.update(name="FSBO"), "unexpected keyword argument"),
+        (lambda _, about: about["learned"].update(_space={"space": []}), "holds no learner that can be read"),
     ],
 )
 def test_files_with_something_else_in_them_are_refused(learned, tmp_path, change, message):
@@ -135,7 +99,7 @@ def test_files_with_something_else_in_them_are_refused(learned, tmp_path, change
     learned.save(path)
     arrays, about = load_arrays(path)
     arrays = {name: np.array(value) for name, value in arrays.items()}
-    change(arrays, about)
+    change(arrays, about["learner"])
     save_arrays(path, arrays, about)
     with pytest.raises(ModelFileError, match=message):
         DeepPipe.load(path)
@@ -147,11 +111,11 @@ def test_files_with_something_else_in_them_are_refused(learned, tmp_path, change
         ({"transfer": False}, "fine_tune='all'"),
         ({"encoder_layers": 1.5}, "encoder_layers must be a whole number"),
         ({"aggregation_layers": -1}, "aggregation_layers must be a whole number"),
-        ({"mean_weight": -1.0}, "mean_weight must be at least 0"),
-        ({"weight_decay": float("nan")}, "weight_decay must be at least 0"),
-        ({"final_rate": 7.0}, "final_rate is a share"),
-        ({"learning_rate": "abc"}, "learning_rate must be a positive number"),
-        ({"steps": -3}, "steps must be a positive whole number"),
+        ({"training": {"weight_decay": float("nan")}}, "weight_decay must be at least 0"),
+        ({"training": {"final_rate": 7.0}}, "final_rate is a share"),
+        ({"training": {"learning_rate": "abc"}}, "learning_rate must be a positive number"),
+        ({"training": {"rate": 1.0}}, "training has no setting 'rate'"),
+        ({"steps": -3}, "steps must be a whole number of at least 0"),
     ],
 )
 def test_settings_that_cannot_be_meant(settings, message):
@@ -161,13 +125,13 @@ def test_settings_that_cannot_be_meant(settings, message):
 
 @pytest.mark.parametrize("memory", [False, True])
 @pytest.mark.parametrize("loss", [1e3, 1e6])
-def test_one_loss_out_of_all_proportion_does_not_hide_what_the_others_say(learned, memory, loss):
+def test_one_loss_out_of_all_proportion_does_not_hide_what_the_others_say(learned, remembered, memory, loss):
     task = pool_task()
     trials = random_trials(task, 20, failing=0.2)
     worst = max(t.outcome.loss for t in trials if t.outcome.ok)
     huge = [replace(t, outcome=Outcome(Status.OK, loss)) if t.outcome.loss == worst else t for t in trials]
     histories = (SurrogateContract.history(task, one) for one in (trials, huge))
-    model, pool = adjusted(learned, memory=memory), task.candidates.pool
+    model, pool = adjusted(learned, remembered if memory else None), task.candidates.pool
     plain, spoiled = (model.start(task).fit(history).predict(pool) for history in histories)
     assert np.corrcoef(plain.mean, spoiled.mean)[0, 1] > 0.98
     assert 0.5 < np.median(spoiled.std / plain.std) < 2.0

@@ -13,17 +13,19 @@ from headstart.errors import InvalidInput, UnknownName, UnknownPipeline
 from headstart.evaluation.recorded import Replay
 from headstart.history import History
 from headstart.learning.monitor import Monitor, monitored
+from headstart.learning.training import Training
 from headstart.metadata import MetaDataset
-from headstart.methods.pmf.surrogate import PMF
-from headstart.methods.pmf.training import Held, Schedule, likelihood, loss_and_gradient, train
+from headstart.methods.pmf import PMF
+from headstart.methods.pmf.training import Held, likelihood, loss_and_gradient, train_prior
 from headstart.numerics.latent_kernel import LatentKernel
 from headstart.optimizers.bayes import Bayes
-from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
+from headstart.surrogates.latent_prior import LatentPrior, PoolRows
+from headstart.surrogates.posterior import Located
 from headstart.testing import OptimizerContract, SurrogateContract
 from headstart.testing.examples import live_task, pool_task, small_meta
 from headstart.trials import Limits, Proposal, Trial
 
-QUICK = {"latent": 3, "steps": 30, "tasks": 4, "pipelines": 30, "check_every": 10}
+QUICK = {"latent": 3, "steps": 30, "training": {"n_tasks": 4, "n_pipelines": 30, "check_every": 10}}
 
 
 class TestContract(SurrogateContract):
@@ -44,9 +46,13 @@ class TestPaper(TestContract):
 
 
 class TestUnseen(SurrogateContract):
+    @pytest.fixture(autouse=True)
+    def short(self, monkeypatch):
+        monkeypatch.setattr("headstart.methods.pmf.side_information.MAP_STEPS", 5)
+
     def make(self):
         pytest.importorskip("torch")
-        return PMF(**QUICK, unseen=True, map_steps=5)
+        return PMF(**QUICK, unseen=True)
 
 
 class TestSearch(OptimizerContract):
@@ -175,7 +181,7 @@ class TestTraining:
         rng = np.random.default_rng(0)
         losses = rng.standard_normal((12, 30))
         held = Held(rng.standard_normal((4, 30)), np.ones((4, 30), dtype=bool))
-        schedule = Schedule(steps=40, tasks=5, pipelines=12, check_every=10)
+        training = Training(0.02, check_every=10, patience=5, n_tasks=5, n_pipelines=12)
 
         class Stopped(Exception):
             pass
@@ -184,23 +190,23 @@ class TestTraining:
             if check.step == 20:
                 raise Stopped
 
-        given = (start, losses, losses < 2, held, schedule)
-        whole = train(*given)
+        given = (start, losses, losses < 2, held, 40, training)
+        whole, checks = train_prior(*given)
         kept = {"state": tmp_path / "state", "key": "k", "seconds": 0.0}
         with pytest.raises(Stopped), monitored(Monitor(stop, **kept)):
-            train(*given)
+            train_prior(*given)
         seen = []
         with monitored(Monitor(seen.append, resume=True, **kept)):
-            rest = train(*given)
+            rest, again = train_prior(*given)
         assert [(check.step, check.again) for check in seen] == [(k, k < 20) for k in range(0, 50, 10)]
-        np.testing.assert_array_equal(whole.prior.recorded.points, rest.prior.recorded.points)
-        np.testing.assert_array_equal(whole.checks[:, [0, 2]], rest.checks[:, [0, 2]])
+        np.testing.assert_array_equal(whole.recorded.points, rest.recorded.points)
+        np.testing.assert_array_equal(checks.checks[:, :2], again.checks[:, :2])
 
     def test_raises_the_likelihood_of_other_tasks(self):
         meta = low_rank(missing=0.3)
-        model = PMF.paper(latent=3, steps=200, tasks=10, pipelines=40, check_every=50)
-        model.meta_fit(meta)
-        steps, _, values = model.checks_.T
+        training = {"n_tasks": 10, "n_pipelines": 40, "check_every": 50}
+        model = PMF.paper(latent=3, steps=200, training=training).meta_fit(meta)
+        steps, values, _ = model.validation_losses.T
         assert steps[0] == 0
         assert values.min() < values[0] - 0.05
 
@@ -216,15 +222,15 @@ class TestTraining:
             np.ones(1),
         )
         losses = np.nan_to_num(np.asarray(meta.losses) * 30)
-        schedule = Schedule(steps=1000, tasks=5, pipelines=20, learning_rate=0.1, check_every=5, patience=3)
-        trained = train(start, losses, np.isfinite(meta.losses), Held(noise, noise < 9), schedule)
+        training = Training(0.1, check_every=5, patience=3, n_tasks=5, n_pipelines=20)
+        _, trained = train_prior(start, losses, np.isfinite(meta.losses), Held(noise, noise < 9), 1000, training)
         assert trained.checks[-1, 0] < 1000
-        best = trained.checks[:, 2].argmin()
+        best = trained.checks[:, 1].argmin()
         assert trained.checks[-1, 0] - trained.checks[best, 0] >= 15
 
     def test_the_same_seed_gives_the_same_points(self):
         one, two, other = (
-            PMF(**QUICK, training="all", seed=seed).meta_fit(small_meta()).prior.recorded.points for seed in (1, 1, 2)
+            PMF(**QUICK, trained="all", seed=seed).meta_fit(small_meta()).prior.recorded.points for seed in (1, 1, 2)
         )
         np.testing.assert_array_equal(one, two)
         assert not np.array_equal(one, other)
@@ -233,7 +239,8 @@ class TestTraining:
         meta = small_meta(n_tasks=8)
         part = meta.learning(range(6), [6, 7])
         alone = PMF(**QUICK).meta_fit(part)
-        assert not np.array_equal(alone.checks_[:, 2], PMF(**QUICK).meta_fit(meta.select(range(6))).checks_[:, 2])
+        others = PMF(**QUICK).meta_fit(meta.select(range(6)))
+        assert not np.array_equal(alone.validation_losses[:, 1], others.validation_losses[:, 1])
 
 
 class TestFile:
@@ -285,10 +292,8 @@ class TestPosterior:
         settings = {
             "logarithmic": False,
             "encodings": False,
-            "training": "all",
-            "tasks": 30,
-            "pipelines": 50,
-            "check_every": 50,
+            "trained": "all",
+            "training": {"n_tasks": 30, "n_pipelines": 50, "check_every": 50},
         }
         model = PMF(latent=3, kernel="linear", steps=300, **settings)
         model.meta_fit(meta.select(train_tasks))
@@ -307,8 +312,9 @@ class TestPosterior:
         {"mean": "none"},
         {"noise": "x"},
         {"steps": -1},
-        {"training": "x"},
-        {"pipelines": 0},
+        {"trained": "x"},
+        {"failures": "x"},
+        {"training": {"n_pipelines": 0}},
     ],
 )
 def test_bad_settings(wrong):

@@ -11,8 +11,8 @@ from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import Replay
 from headstart.history import History
 from headstart.metadata import MetaDataset
+from headstart.methods.pmf import PMF
 from headstart.methods.pmf.side_information import PipelineMap, TaskRegression, linear_weights
-from headstart.methods.pmf.surrogate import PMF
 from headstart.surrogates.acquisition import OVERHEAD_SECONDS, LogEI, LogEIPerSecond
 from headstart.surrogates.gp import GPSurrogate
 from headstart.surrogates.recorded_gp import relative_log_seconds
@@ -20,7 +20,12 @@ from headstart.task import Task
 from headstart.testing.examples import pool_task, small_meta
 from headstart.trials import Limits, Proposal, Trial
 
-QUICK = {"latent": 3, "logarithmic": False, "steps": 20, "tasks": 10, "pipelines": 40, "check_every": 10}
+QUICK = {
+    "latent": 3,
+    "logarithmic": False,
+    "steps": 20,
+    "training": {"n_tasks": 10, "n_pipelines": 40, "check_every": 10},
+}
 
 
 def described_meta(n_tasks=80, n_pipelines=60):
@@ -129,6 +134,10 @@ class TestTasks:
 
 
 class TestPipelines:
+    @pytest.fixture(autouse=True)
+    def short(self, monkeypatch):
+        monkeypatch.setattr("headstart.methods.pmf.side_information.MAP_STEPS", 1000)
+
     @pytest.fixture
     def meta(self):
         """Losses are smooth functions of the encodings, so that the place of a pipeline can be told from its own."""
@@ -143,7 +152,7 @@ class TestPipelines:
     def test_unseen_pipelines_are_ranked(self, meta):
         pytest.importorskip("torch")
         known = MetaDataset(meta.pipelines.take(range(400)), np.asarray(meta.losses)[1:, :400], meta.tasks[1:])
-        model = PMF(**QUICK, unseen=True, map_steps=1000).meta_fit(known)
+        model = PMF(**QUICK, unseen=True).meta_fit(known)
         task = pool_task(meta, 0)
         history = history_of(meta, 0, task, [*range(10), *range(400, 410)])
         found = model.start(task).fit(history).predict(task.candidates.pool)
@@ -160,7 +169,7 @@ class TestPipelines:
         known = MetaDataset(
             meta.pipelines.take(range(400)), losses[1:, :400], meta.tasks[1:], metafeatures={"d": features[1:]}
         )
-        model = PMF(**QUICK, unseen=True, map_steps=1000).meta_fit(known)
+        model = PMF(**QUICK, unseen=True).meta_fit(known)
         task = Task(pool_task(described, 0).candidates, metafeatures={"d": features[0]})
         found = model.start(task).fit(History(task.candidates)).predict(task.candidates.pool)
         for part in (slice(0, 400), slice(400, 500)):
@@ -168,7 +177,7 @@ class TestPipelines:
 
     def test_its_own_errors_make_it_less_sure(self, meta):
         pytest.importorskip("torch")
-        model = PMF(**QUICK, unseen=True, map_steps=1000).meta_fit(meta)
+        model = PMF(**QUICK, unseen=True).meta_fit(meta)
         located, seconds = PipelineMap(model.learned)(meta.pipelines.features())
         assert seconds is None
         assert (located.total_noise > float(model.learned["map.wrong"])).all()

@@ -16,6 +16,8 @@ from headstart.methods.deeppipe.network import Label, PipelineNetwork, value_lab
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+_INPUTS = "aggregation.0.weight"
+"""The weight whose rows are the inputs of the aggregation."""
 
 
 def grown(
@@ -41,20 +43,18 @@ def grown(
         for i in range(network.encoder_layers):
             for kind in ("weight", "bias"):
                 name = f"encoder.{s}.{i}.{kind}"
-                before, after = (_encoder_rows(n, s, i, kind) for n in (network, larger))
+                known, after = (_encoder_rows(n, s, i, kind) for n in (network, larger))
                 found[name] = drawn[name]
-                found[name][[after.index(row) for row in before]] = parameters[name]
+                found[name][[after.index(row) for row in known]] = parameters[name]
     place = {label: row for row, label in enumerate(network.labels)}
-    for name in _on_inputs(network):
-        rows = drawn[name]
-        for row, label in enumerate(larger.labels):
-            if label in place:
-                rows[row] = parameters[name][place[label]]
-            elif label[0] == "choice":
-                known = [place[other] for other in network.labels if other[:2] == label[:2]]
-                rows[row] = parameters[name][known].mean(axis=0) if known else 0.0
-        found[name] = rows
-    return found
+    rows, before = drawn[_INPUTS], parameters[_INPUTS]
+    for row, label in enumerate(larger.labels):
+        if label in place:
+            rows[row] = before[place[label]]
+        elif label[0] == "choice":
+            alike = [place[other] for other in network.labels if other[:2] == label[:2]]
+            rows[row] = before[alike].mean(axis=0) if alike else 0.0
+    return {**found, _INPUTS: rows}
 
 
 def belonging_to(
@@ -69,7 +69,7 @@ def belonging_to(
         if name.startswith(f"encoder.{s}."):
             _, _, i, kind = name.split(".")
             rows = [k for k, row in enumerate(_encoder_rows(network, s, int(i), kind)) if row[2] == algorithm]
-        elif name in _on_inputs(network):
+        elif name == _INPUTS:
             rows = [k for k, label in enumerate(network.labels) if label[1:3] == (stage, algorithm)]
         if rows:
             masks[name] = np.zeros(value.shape, dtype=bool)
@@ -82,8 +82,3 @@ def _encoder_rows(network: PipelineNetwork, s: int, layer: int, kind: str) -> li
     if layer == 0 and kind == "weight":
         return list(value_labels(network.stages[s], network.names[s]))
     return [("algorithm", network.stages[s].name, name) for name in network.names[s]]
-
-
-def _on_inputs(network: PipelineNetwork) -> list[str]:
-    """Weights whose rows are the inputs of the aggregation."""
-    return ["aggregation.0.weight"] + (["mean.0.weight"] if network.mean_network is not None else [])

@@ -44,7 +44,7 @@ from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-MeanHead = Literal["zero", "linear", "network"]
+MeanHead = Literal["zero", "linear"]
 NoiseHead = Literal["shared", "network"]
 Label = tuple[str | int, ...]
 """What a row of a weight belongs to: ("value", stage, algorithm, k), ("encoded", stage, k), ("choice", stage,
@@ -99,8 +99,7 @@ class PipelineNetwork:
     one_hot
         Whether the choices are among the inputs of the aggregation.
     mean
-        ``"zero"``; ``"linear"``, a linear head on the last aggregation layer; ``"network"``, a network of its own, as
-        deep as the aggregation, on the same encoders.
+        ``"zero"``, or ``"linear"``, a linear head on the last aggregation layer.
     noise
         ``"shared"``, or ``"network"``, a linear head on the last aggregation layer.
     widths
@@ -180,13 +179,6 @@ class PipelineNetwork:
             heads["noise"] = MLP("noise", (last, 1))
         return heads
 
-    @cached_property
-    def mean_network(self) -> MLP | None:
-        """The mean's own network on the inputs of the aggregation."""
-        if self.mean != "network":
-            return None
-        return MLP("mean", (len(self.labels), *[self.units] * max(1, self.aggregation_layers), 1))
-
     def initial(self, rng: np.random.Generator) -> Parameters:
         """Random parameters that keep the variance of what passes through; heads of mean and noise begin at 0."""
         parameters: Parameters = {}
@@ -200,11 +192,6 @@ class PipelineNetwork:
         for name, head in self.heads.items():
             drawn_head = head.initial(rng)
             parameters |= drawn_head if name == "points" else {k: np.zeros_like(v) for k, v in drawn_head.items()}
-        if self.mean_network is not None:
-            drawn_head = self.mean_network.initial(rng)
-            last = f"mean.{self.mean_network.layers - 1}"
-            drawn_head[f"{last}.weight"] = np.zeros_like(drawn_head[f"{last}.weight"])
-            parameters |= drawn_head
         return parameters
 
     def _initial_layer(self, rng: np.random.Generator, stage: StageShape, block: slice, layer: int) -> Array:
@@ -236,8 +223,6 @@ class PipelineNetwork:
         inputs = self._joined(features, [self._encoded(parameters, s, features) for s in range(len(self.stages))])
         hidden = self.trunk(parameters, inputs)
         found = {name: head(parameters, hidden) for name, head in self.heads.items()}
-        if self.mean_network is not None:
-            found["mean"] = self.mean_network(parameters, inputs)
         mean, noise = found.get("mean"), found.get("noise")
         return Outputs(
             found.get("points", hidden),
@@ -283,10 +268,7 @@ class PipelineNetwork:
         inputs = self._joined(features, encoded)
         hidden, trunk_back = self.trunk.with_pullback(parameters, inputs)
         heads = {name: head.with_pullback(parameters, hidden) for name, head in self.heads.items()}
-        own = None if self.mean_network is None else self.mean_network.with_pullback(parameters, inputs)
         values = {name: value for name, (value, _) in heads.items()}
-        if own is not None:
-            values["mean"] = own[0]
         mean, noise = values.get("mean"), values.get("noise")
         outputs = Outputs(
             values.get("points", hidden),
@@ -308,10 +290,6 @@ class PipelineNetwork:
                 by_hidden = by_hidden + toward
             found, by_inputs = trunk_back(by_hidden)
             by |= found
-            if own is not None:
-                found, toward = own[1](upstream.get("mean", np.zeros_like(own[0])))
-                by |= found
-                by_inputs = by_inputs + toward
             start = 0
             for back_of_stage, part in zip(backs, encoded, strict=True):
                 by |= back_of_stage(by_inputs[:, start : start + part.shape[1]])

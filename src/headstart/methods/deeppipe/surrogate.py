@@ -16,20 +16,18 @@ a, b                  Levels          offset and scale of the new task's losses,
 
 Decided where the paper is silent. (1) Its matrices are of accuracies; whether they are standardised it does not say:
 ``targets="accuracy"`` does as the paper seems to: a loss l counts as l - 1, so that a prior mean of zero expects the
-worst; ``"raw"`` takes losses as they are, where it expects the best; ``"standardised"`` by mean and deviation, on the
-new task of what was observed; ``"inferred"`` trains on standardised ones and on the new task infers offset and scale,
-of which the other tasks tell what is usual. Where losses are far above that, as those of another metric may be, the
-observations alone decide. (2) "10,000 epochs" over all tasks would be millions of steps: an epoch is read as one task.
-(3) Algorithm 2 has no other learning rate than Algorithm 1, with which 100 steps move a parameter by 1 % at most;
-`fine_tune_rate` is a setting. (4) A failure counts as the worst loss observed (``failures="worst"``), or while there is
-none as one far above what is usual, so that what is like it is avoided; or it says nothing of others (``"ignored"``),
-as a missing cell of the meta-dataset, and only the pipeline itself is known to be bad. (5) Proposals under way are
-believed to come out as predicted: the mean stays, the uncertainty around them goes.
+worst; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains on
+standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where losses
+are far above that, as those of another metric may be, the observations alone decide. (2) "10,000 epochs" over all tasks
+would be millions of steps: an epoch is read as one task. (3) Algorithm 2 has no other learning rate than Algorithm 1,
+with which 100 steps move a parameter by 1 % at most; `fine_tune_rate` is a setting. (4) Failures and proposals under
+way are taken as `headstart.surrogates.located_gp` says.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any, Self, cast, get_args
 
 import numpy as np
@@ -39,23 +37,28 @@ from headstart.errors import InvalidInput, ModelFileError, SpaceError, UnknownNa
 from headstart.learning.batches import TaskBatches, training_and_validation
 from headstart.learning.deep_kernel import NOISE, SCALE, initial_kernel
 from headstart.learning.networks import Parameters
-from headstart.learning.training import Schedule
+from headstart.learning.training import Training, TrainingLike
 from headstart.metadata.metadataset import MetaDataset
-from headstart.methods.deeppipe import memory as pipeline_memory
 from headstart.methods.deeppipe.growth import grown
 from headstart.methods.deeppipe.network import MeanHead, NoiseHead, PipelineNetwork
 from headstart.methods.deeppipe.search import OFFSET, SCALES, ZERO, DeepSearch, FineTune, Targets
-from headstart.methods.deeppipe.training import BatchKind, train_pipeline_network
+from headstart.methods.deeppipe.training import train_pipeline_network
+from headstart.registry import create
 from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
-from headstart.surrogates.recorded_gp import Failures
+from headstart.surrogates.base import Surrogate
+from headstart.surrogates.located_gp import Failures
+from headstart.surrogates.meta_trained import checks_of
+from headstart.surrogates.mixture import Mixture
 from headstart.task import Task
 
 Array = NDArray[np.float64]
 
-_WIDTHS, _NEW, _CHECKS = "network.widths", "network.new", "training"
+_WIDTHS, _NEW = "network.widths", "network.new"
 _N_SCALES = 9
 _PAPER_LAYERS = 4
+_TRAINING = Training(1e-2, patience=30, n_tasks=24, n_pipelines=96)
+_PAPER_TRAINING = Training(1e-4, final_rate=1.0, patience=10, n_tasks=1, n_pipelines=1000)
 
 
 class DeepPipe(DeepSearch):
@@ -65,58 +68,32 @@ class DeepPipe(DeepSearch):
 
     Parameters
     ----------
-    factor, encoder_layers, aggregation_layers, outputs, one_hot
+    factor, encoder_layers, aggregation_layers, outputs
         The network; see `PipelineNetwork`. By default as many aggregation layers as make four with the encoders'.
-    ard
-        A length scale for each of the numbers of the embedding instead of one for all.
     mean
-        Prior mean: ``"zero"``, ``"linear"`` (a head on the last layer) or ``"network"`` (one of its own).
-    mean_weight
-        How much the squared error of the prior mean counts in meta-training, beside the likelihood.
+        Prior mean: ``"zero"``, or ``"linear"``, a head on the last layer.
     noise
         ``"shared"`` by all pipelines, or ``"network"``, a head that tells it by pipeline.
     logarithmic
         Whether losses are in logarithmic units, see `headstart.surrogates.log_units`.
     targets
-        ``"inferred"``, ``"standardised"``, ``"raw"`` or ``"accuracy"``; see the module's text.
-    clipped
-        Whether losses far above the median are clipped, in meta-training and on the new task; see `TaskBatches` and
-        `headstart.surrogates.targets`.
-    steps, learning_rate, final_rate, patience, weight_decay
-        Of meta-training: most steps, Adam's rate and the share to which it falls, checks (every 100 steps) without
-        improvement on the validation tasks before it ends, decay of weights.
-    batches, n_tasks, n_pipelines
-        How batches are drawn (``"crossed"`` or ``"separate"``), and their size.
+        ``"inferred"``, ``"standardised"`` or ``"accuracy"``; see the module's text.
     fine_tune
         What is fitted on the new task: ``"none"``, ``"kernel"`` (its parameters), ``"all"`` (the network too), or
         ``"encoder"`` (of algorithms that are new since meta-training, see `extended`).
     fine_tune_steps, fine_tune_rate, looseness
         Steps and rate of Adam, and how far logarithms of kernel parameters may go from what was meta-learned, as a
         standard deviation; ``None`` for as far as they like.
-    warm
-        Whether tuning goes on from what was reached with fewer observations, instead of beginning anew for each
-        suggestion. It needs fewer steps then.
-    own_noise
-        Whether what belongs to a pipeline alone (the noise) is a part of what its loss may be, or only hides it.
     failures
-        ``"worst"`` or ``"ignored"``; see the module's text.
-    memory
-        Whether recorded pipelines are also remembered one by one; see `headstart.methods.deeppipe.memory`. Where all
-        candidates are on record, in a replay or in a space that is small enough, predictions are then the even mixture
-        of the network's and the memory's; elsewhere, and where something is fine-tuned, they are the network's.
+        ``"worst"`` or ``"ignored"``; see `headstart.surrogates.located_gp`.
     transfer
-        Whether to learn from other tasks. Otherwise the network begins at random on each task: fine-tune all of it.
-    seed
-        Of the initial parameters and of the batches.
+        Whether to learn from other tasks. Otherwise the network begins at random on each task: fine-tune all of it. It
+        goes on from what was reached with fewer observations then, and needs few steps.
+    steps, training, seed
+        Of meta-training: most steps, how (see `Training`; a mapping changes some of the defaults), the seed.
     """
 
-    adjustable = frozenset(
-        {"fine_tune", "fine_tune_steps", "fine_tune_rate", "looseness", "warm", "own_noise", "failures", "memory"}
-    )
-    training_only_settings = frozenset(
-        {"steps", "learning_rate", "final_rate", "patience", "weight_decay", "batches", "n_tasks", "n_pipelines"}
-        | {"mean_weight", "seed"}
-    )
+    adjustable = frozenset({"fine_tune", "fine_tune_steps", "fine_tune_rate", "looseness", "failures"})
 
     def __init__(
         self,
@@ -125,54 +102,32 @@ class DeepPipe(DeepSearch):
         aggregation_layers: int | None = None,
         outputs: int = 20,
         *,
-        one_hot: bool = True,
-        ard: bool = True,
         mean: MeanHead = "linear",
-        mean_weight: float = 2.0,
         noise: NoiseHead = "network",
         logarithmic: bool = True,
         targets: Targets = "inferred",
-        clipped: bool = False,
-        steps: int = 10_000,
-        learning_rate: float = 1e-2,
-        final_rate: float = 0.01,
-        patience: int = 30,
-        weight_decay: float = 0.0,
-        batches: BatchKind = "crossed",
-        n_tasks: int = 24,
-        n_pipelines: int = 96,
         fine_tune: FineTune | None = "none",
         fine_tune_steps: int = 100,
         fine_tune_rate: float = 0.01,
         looseness: float | None = 0.5,
-        warm: bool = False,
-        own_noise: bool = False,
         failures: Failures = "worst",
-        memory: bool = True,
         transfer: bool = True,
+        steps: int = 10_000,
+        training: TrainingLike = _TRAINING,
         seed: int = 0,
     ) -> None:
         fine_tune = "none" if fine_tune is None else fine_tune  # as the word none is read where settings are text
-        sizes = {"factor": factor, "outputs": outputs, "n_tasks": n_tasks, "n_pipelines": n_pipelines}
-        counts = {"fine_tune_steps": fine_tune_steps, "steps": steps, "patience": patience}
-        for name, value in {**sizes, **counts}.items():
+        for name, value in {"factor": factor, "outputs": outputs, "fine_tune_steps": fine_tune_steps}.items():
             check_positive(name, value, whole=True)
         for name, number in {"encoder_layers": encoder_layers, "aggregation_layers": aggregation_layers}.items():
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 0):
                 raise InvalidInput(f"{name} must be a whole number of at least 0, got {number!r}")
-        for name, share in {"mean_weight": mean_weight, "weight_decay": weight_decay}.items():
-            if not share >= 0.0:
-                raise InvalidInput(f"{name} must be at least 0, got {share!r}")
-        if not 0.0 < final_rate <= 1.0:
-            raise InvalidInput(f"final_rate is a share of learning_rate, above 0 and at most 1, got {final_rate!r}")
-        check_positive("learning_rate", learning_rate)
         check_positive("looseness", looseness)
         check_positive("fine_tune_rate", fine_tune_rate)
         chosen: dict[str, tuple[str, Any]] = {
             "mean": (mean, MeanHead),
             "noise": (noise, NoiseHead),
             "targets": (targets, Targets),
-            "batches": (batches, BatchKind),
             "fine_tune": (fine_tune, FineTune),
             "failures": (failures, Failures),
         }
@@ -188,32 +143,17 @@ class DeepPipe(DeepSearch):
         self.encoder_layers = encoder_layers
         self.aggregation_layers = aggregation_layers
         self.outputs = outputs
-        self.one_hot = one_hot
-        self.ard = ard
         self.mean: MeanHead = mean
-        self.mean_weight = mean_weight
         self.noise: NoiseHead = noise
         self.logarithmic = logarithmic
         self.targets: Targets = targets
-        self.clipped = clipped
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.final_rate = final_rate
-        self.patience = patience
-        self.weight_decay = weight_decay
-        self.batches: BatchKind = batches
-        self.n_tasks = n_tasks
-        self.n_pipelines = n_pipelines
         self.fine_tune: FineTune = fine_tune
         self.fine_tune_steps = fine_tune_steps
         self.fine_tune_rate = fine_tune_rate
         self.looseness = looseness
-        self.warm = warm
-        self.own_noise = own_noise
         self.failures: Failures = failures
-        self.memory = memory
         self.transfer = transfer
-        self.seed = seed
+        self.set_training(steps, training, _TRAINING, seed)
 
     @classmethod
     def paper(cls, **changed: Any) -> Self:
@@ -226,24 +166,13 @@ class DeepPipe(DeepSearch):
             "logarithmic": False,
             "targets": "accuracy",
             "steps": 10_000,
-            "learning_rate": 1e-4,
-            "final_rate": 1.0,
-            "patience": 10,
-            "batches": "separate",
-            "n_tasks": 1,
-            "n_pipelines": 1000,
             "fine_tune": "kernel",
             "fine_tune_steps": 100,
             "fine_tune_rate": 1e-4,
             "looseness": None,
-            "memory": False,
         }
-        return cls(**{**recipe, **changed})
-
-    def describe(self) -> dict[str, Any]:
-        """Name and settings; of a memory those of the memory, for it has defaults of its own."""
-        found = super().describe()
-        return {**found, "memory": pipeline_memory.describe()} if self._remembers else found
+        training = Training.of(changed.pop("training", {}), _PAPER_TRAINING)
+        return cls(**{**recipe, **changed}, training=training)
 
     # -- other tasks --------------------------------------------------------------------------------------------
 
@@ -251,38 +180,18 @@ class DeepPipe(DeepSearch):
         return super().meta_fit(meta) if self.transfer else self
 
     def learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
-        training, validation = training_and_validation(meta, meta.pipelines.features(), rng, clipped=self.clipped)
+        training, validation = training_and_validation(meta, meta.pipelines.features(), rng)
         levels = self._usual_levels(training)
-        if self.targets in ZERO:
-            for tasks in (training, validation):
-                tasks.means[:], tasks.stds[:] = ZERO[self.targets], 1.0
         network = self._new_network(meta.pipelines.space)
         initial = self._initial(network, rng)
-        if self.targets in ZERO:  # the kernel begins at the size of the losses, whatever their unit
-            offset, scale = levels[OFFSET][0] - ZERO[self.targets], float(np.median(levels[SCALES]))
+        if self.targets == "accuracy":  # in their own unit, at whose size the kernel begins
+            for tasks in (training, validation):
+                tasks.means[:], tasks.stds[:] = ZERO, 1.0
+            offset, scale = levels[OFFSET][0] - ZERO, float(np.median(levels[SCALES]))
             initial[SCALE] = np.array(np.log(offset**2 + scale**2))
             initial[NOISE] = initial[NOISE] + 2.0 * np.log(scale)
-        trained = train_pipeline_network(
-            network,
-            initial,
-            training,
-            validation,
-            Schedule(
-                self.steps,
-                self.learning_rate,
-                patience=self.patience,
-                weight_decay=self.weight_decay,
-                final_rate=self.final_rate,
-            ),
-            rng,
-            kind=self.batches,
-            n_tasks=self.n_tasks,
-            n_pipelines=self.n_pipelines,
-            mean_weight=self.mean_weight,
-        )
-        remembered = pipeline_memory.learned(meta, rng, self.seed) if self._remembers else {}
-        checks = np.column_stack([trained.checks, trained.seconds])
-        return {**trained.parameters, **levels, **remembered, _CHECKS: checks}
+        trained = train_pipeline_network(network, initial, training, validation, self.steps, self.training, rng)
+        return {**trained.parameters, **levels, **checks_of(trained)}
 
     def restored(self) -> None:
         wanted = self._initial(self.network, np.random.default_rng(0))
@@ -306,14 +215,12 @@ class DeepPipe(DeepSearch):
             encoder_layers=self.encoder_layers,
             aggregation_layers=layers if layers is not None else cast(int, self.aggregation_layers),
             outputs=self.outputs,
-            one_hot=self.one_hot,
             mean=self.mean,
             noise=self.noise,
         )
 
     def _initial(self, network: PipelineNetwork, rng: np.random.Generator) -> Parameters:
-        lengths = network.outputs if self.ard else 1
-        return {**network.initial(rng), **initial_kernel(lengths, float(np.sqrt(network.outputs)))}
+        return {**network.initial(rng), **initial_kernel(network.outputs, float(np.sqrt(network.outputs)))}
 
     @staticmethod
     def _usual_levels(tasks: TaskBatches) -> Parameters:
@@ -323,11 +230,6 @@ class DeepPipe(DeepSearch):
         grid = np.unique(np.quantile(scales, (np.arange(_N_SCALES) + 0.5) / _N_SCALES))
         spread = max(float(offsets.std()), float(np.median(scales)))
         return {OFFSET: np.array([offsets.mean(), spread]), SCALES: grid}
-
-    @property
-    def validation_losses(self) -> Array:
-        """(k, 3): steps, validation losses (negative log likelihood by observation), seconds of meta-training."""
-        return self.learned[_CHECKS]
 
     @property
     def network(self) -> PipelineNetwork:
@@ -341,7 +243,7 @@ class DeepPipe(DeepSearch):
     # -- new algorithms -----------------------------------------------------------------------------------------
 
     def extended(self, space: PipelineSpace, fine_tune: FineTune = "encoder") -> Self:
-        """The same surrogate for a space with more algorithms; what it remembered of single pipelines is left out.
+        """The same surrogate for a space with more algorithms.
 
         All that was learned stays bit for bit; each new algorithm gets a random encoder and a one-hot choice, and on
         new tasks only these are trained, on the few observations there are, unless `fine_tune` says otherwise.
@@ -372,7 +274,7 @@ class DeepPipe(DeepSearch):
         wider = copy.copy(self)
         larger = network.extended(space)
         rng = np.random.default_rng([self.seed, len(new)])
-        parameters = grown(network, pipeline_memory.forgotten(self._parameters), larger, rng)
+        parameters = grown(network, self._parameters, larger, rng)
         parameters[_WIDTHS] = np.array(larger.widths, dtype=np.float64)
         before = [
             (space.stage_position(stage), space.stage(stage).position(name)) for stage, name in self.new_algorithms
@@ -394,3 +296,21 @@ class DeepPipe(DeepSearch):
         beginner._space = task.space
         beginner._parameters = self._initial(self._new_network(task.space), np.random.default_rng(self.seed))
         return super(DeepPipe, beginner).start(task)
+
+
+def with_memory(**settings: Any) -> Surrogate:
+    """`DeepPipe` with these settings, mixed with a memory of recorded pipelines one by one.
+
+    A network knows a pipeline by its hyper-parameters alone. What those do not tell, such as that one of two nearly
+    equal pipelines is always the better one, is in the matrix of recorded losses, where the surrogate called ``pmf``
+    finds it. Of pipelines that were never recorded it knows nothing; there the network is asked alone. A network that
+    is fine-tuned to the task goes without.
+    """
+    network = DeepPipe(**settings)
+    if network.fine_tune != "none":
+        return network
+    shared = {"logarithmic": network.logarithmic, "failures": network.failures, "seed": network.seed}
+    return Mixture(network, create("surrogate", "pmf", **shared))
+
+
+with_memory.__signature__ = inspect.signature(DeepPipe)  # type: ignore[attr-defined]

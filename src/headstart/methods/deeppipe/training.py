@@ -18,7 +18,8 @@ validation loss.
 **Batches.** There are two ways to draw them. ``"separate"`` is the paper's: for each task its own pipelines of those
 observed on it. ``"crossed"``: the same pipelines for all tasks of the batch, with what is missing masked. They are then
 embedded once instead of once per task, their kernel matrix is computed once, and one factorisation serves all tasks of
-which nothing is missing.
+which nothing is missing. Batches of one task, as the paper has, and those of tasks with few pipelines in common are
+separate.
 """
 
 from __future__ import annotations
@@ -34,13 +35,17 @@ from headstart.learning.backend import require_torch
 from headstart.learning.batches import TaskBatches
 from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
 from headstart.learning.likelihoods import crossed_log_likelihood, kernel_matrix
-from headstart.learning.training import Schedule, Trained, train
+from headstart.learning.training import Trained, Training, train_network
 from headstart.methods.deeppipe.network import Outputs, PipelineNetwork
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 BatchKind = Literal["crossed", "separate"]
 
+MEAN_WEIGHT = 2.0
+"""w"""
+_VALIDATION_TASKS = 60
+"""Most tasks to validate on, the same at every check."""
 _MOST_NUMBERS = 4_000_000
 """In the covariance matrices of tasks that are validated at once."""
 
@@ -135,15 +140,9 @@ def train_pipeline_network(
     initial: Mapping[str, Array],
     training: TaskBatches,
     validation: TaskBatches,
-    schedule: Schedule,
+    steps: int,
+    settings: Training,
     rng: np.random.Generator,
-    *,
-    kind: BatchKind = "crossed",
-    n_tasks: int = 24,
-    n_pipelines: int = 96,
-    mean_weight: float = 0.0,
-    validation_tasks: int = 60,
-    name: str = "DeepPipe",
 ) -> Trained:
     """Algorithm 1: steps of Adam on random batches, early stopping on other tasks.
 
@@ -153,22 +152,17 @@ def train_pipeline_network(
         The architecture; parameters of network and kernel to start from.
     training, validation
         Tasks to train on and tasks to stop by.
-    schedule, rng
+    steps, settings, rng
         See `headstart.learning.training.train`.
-    kind, n_tasks, n_pipelines
-        Of batches; see the module's text.
-    mean_weight
-        w.
-    validation_tasks
-        Most tasks to validate on, with `n_pipelines` each, the same at every check.
-    name
-        For the log.
     """
-    if kind == "crossed" and min(training.coverage, validation.coverage) * n_pipelines < _LEAST_CROSSED:
-        kind = "separate"  # the tasks have too few pipelines in common
-    held = draw(validation, rng, validation_tasks, n_pipelines, kind)
+    n_tasks, n_pipelines = settings.n_tasks, settings.n_pipelines
+    common = min(training.coverage, validation.coverage) * n_pipelines
+    kind: BatchKind = "separate" if n_tasks == 1 or common < _LEAST_CROSSED else "crossed"
+    held = draw(validation, rng, _VALIDATION_TASKS, n_pipelines, kind)
 
     def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:
-        return batch_loss(network, tensors, draw(training, stream, n_tasks, n_pipelines, kind), mean_weight)
+        return batch_loss(network, tensors, draw(training, stream, n_tasks, n_pipelines, kind), MEAN_WEIGHT)
 
-    return train(initial, loss, lambda tensors: validation_loss(network, tensors, held), schedule, rng, name)
+    return train_network(
+        initial, loss, lambda tensors: validation_loss(network, tensors, held), steps, settings, rng, "DeepPipe"
+    )

@@ -13,66 +13,52 @@ w        looseness             how far kernel parameters may go; infinite in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.learning.adam import Adam
 from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
-from headstart.learning.networks import Adam, Parameters
-from headstart.methods.deeppipe.network import PipelineNetwork
+from headstart.learning.networks import Parameters
+from headstart.methods.deeppipe.network import Outputs, PipelineNetwork
 from headstart.numerics.deep_evidence import deep_evidence
+from headstart.numerics.kernels import CrossKernel, kernel_matrix
+from headstart.surrogates.posterior import Located
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
 KERNEL = (LENGTHS, SCALE, NOISE)
+_UNIT = np.zeros(1)
 
 
 @dataclass(frozen=True)
-class Located:
-    """Where pipelines are under some parameters; see the notation."""
+class DeepKernel:
+    """Matérn-5/2 over points at length scale 1, times an output scale."""
 
-    points: Array
-    means: Array
-    log_noise: Array
-    """Before it is kept from going below the least."""
+    log_output_scale: float
 
-    @property
-    def noise(self) -> Array:
-        return np.asarray(np.exp(np.maximum(self.log_noise, LEAST_LOG_NOISE)))
+    def covariance(self, left: Located, right: Located) -> Array:
+        others = None if right is left else right.points
+        return np.asarray(kernel_matrix("matern52", left.points, others, _UNIT, self.log_output_scale))
 
-    @classmethod
-    def of(cls, network: PipelineNetwork, parameters: Mapping[str, Array], features: Array) -> Located:
-        """Pipelines given by their features (n, F)."""
-        outputs = network(parameters, features)
-        means = np.zeros(len(features)) if outputs.mean is None else outputs.mean
-        log_noise = np.full(len(features), float(parameters[NOISE]))
-        if outputs.log_noise is not None:
-            log_noise = log_noise + outputs.log_noise
-        points = outputs.points / np.exp(parameters[LENGTHS])
-        return cls(points, np.asarray(means), log_noise)
+    def variance(self, at: Located) -> Array:
+        return np.full(len(at), np.exp(self.log_output_scale))
 
-    def moved(self, before: Mapping[str, Array], after: Mapping[str, Array]) -> Located:
-        """The same pipelines where only the kernel's parameters differ."""
-        points = self.points * np.exp(before[LENGTHS] - after[LENGTHS])
-        return Located(points, self.means, self.log_noise + float(after[NOISE] - before[NOISE]))
+    def cross(self, seen: Located, rows: int) -> Callable[[Located], Array]:
+        kernel = CrossKernel("matern52", seen.points, _UNIT, self.log_output_scale, rows)
+        return lambda at: kernel(at.points)
 
-    def take(self, rows: Places) -> Located:
-        return Located(self.points[rows], self.means[rows], self.log_noise[rows])
 
-    def replaced(self, rows: Places, others: Located) -> Located:
-        """With others in the place of some."""
-        fields = []
-        for name in ("points", "means", "log_noise"):
-            value = getattr(self, name).copy()
-            value[rows] = getattr(others, name)
-            fields.append(value)
-        return Located(*fields)
-
-    def __len__(self) -> int:
-        return len(self.means)
+def located(outputs: Outputs, parameters: Mapping[str, Array]) -> Located:
+    """Where pipelines are of which the network made these outputs, under these parameters of the kernel."""
+    n = len(outputs.points)
+    means = np.zeros(n) if outputs.mean is None else np.array(outputs.mean)
+    log_noise = np.full(n, float(parameters[NOISE])) + (0.0 if outputs.log_noise is None else outputs.log_noise)
+    points = np.asarray(outputs.points / np.exp(parameters[LENGTHS]))
+    return Located(points, means, np.exp(np.maximum(log_noise, LEAST_LOG_NOISE)))
 
 
 def tuned(
@@ -110,9 +96,8 @@ def tuned(
     anchor
         γ⁰ among others, as meta-learned; `parameters` when omitted.
     """
-    start = {name: parameters[name] for name in KERNEL} if kernel else {}
     center = parameters if anchor is None else anchor
-    adam = Adam({**start, **{name: parameters[name] for name in masks}}, rate)
+    adam = Adam({name: parameters[name].copy() for name in (*(KERNEL if kernel else ()), *masks)})
     outputs = network(parameters, features)
     n = len(features)
     points = np.array(outputs.points)
@@ -154,5 +139,5 @@ def tuned(
             gradient |= {name: np.where(mask, by_network[name], 0.0) for name, mask in masks.items()}
         else:
             gradient |= {name: np.zeros_like(parameters[name]) for name in masks}
-        adam.step(gradient)
-    return {**parameters, **{name: value.copy() for name, value in adam.parameters.items()}}
+        adam.step(gradient, rate)
+    return {**parameters, **adam.parameters}

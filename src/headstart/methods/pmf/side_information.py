@@ -28,8 +28,9 @@ from scipy.linalg import cho_factor, cho_solve
 from headstart.errors import InvalidInput
 from headstart.learning.backend import require_torch
 from headstart.learning.networks import MLP, Parameters
-from headstart.learning.training import Schedule, train
-from headstart.surrogates.latent_prior import LatentPrior, Located
+from headstart.learning.training import Training, train_network
+from headstart.surrogates.latent_prior import LatentPrior
+from headstart.surrogates.posterior import Located
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -38,6 +39,8 @@ _LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 _RIDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _MOST_PIPELINES = 2000
 _UNITS = 128
+MAP_STEPS = 3000
+"""Of learning the map of pipelines, at most."""
 _BATCH = 512
 
 
@@ -159,9 +162,7 @@ class PipelineMap:
         self._network = MLP("map.network", (widths[0][0], widths[0][1], widths[1][1], widths[2][1]))
 
     @classmethod
-    def learn(
-        cls, prior: LatentPrior, features: Array, seconds: Array, rng: np.random.Generator, steps: int = 3000
-    ) -> PipelineMap:
+    def learn(cls, prior: LatentPrior, features: Array, seconds: Array, rng: np.random.Generator) -> PipelineMap:
         """Train it.
 
         Parameters
@@ -174,8 +175,6 @@ class PipelineMap:
             (P,), logarithms of how long they take, up to a constant; NaN where that is not known.
         rng
             Initial parameters, batches, and the tenth of the pipelines to stop by.
-        steps
-            At most.
         """
         at = prior.recorded
         targets = np.concatenate([at.points, at.means[:, None], np.log(at.noise)[:, None]], axis=1)
@@ -196,11 +195,12 @@ class PipelineMap:
             over = network(tensors, torch.from_numpy(features[rows])) - torch.from_numpy(standardised[rows])
             return ((over * torch.from_numpy(importance)) ** 2).mean()
 
-        trained = train(
+        trained = train_network(
             network.initial(rng),
             lambda tensors, stream: error(tensors, stream.choice(rest, min(_BATCH, len(rest)), replace=False)),
             lambda tensors: error(tensors, held),
-            Schedule(steps=steps, learning_rate=2e-3, check_every=200, patience=5),
+            MAP_STEPS,
+            Training(2e-3, check_every=200, patience=5),
             rng,
             "map of pipelines",
         )

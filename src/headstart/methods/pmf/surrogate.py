@@ -10,7 +10,7 @@ symbol                name in code        equation
 Y                     losses              (1), (2)
 X, Q                  points, latent      (2)
 k, γ, σ²              kernel, noise       (3)
-µ, v                  predict             (9), see `headstart.surrogates.recorded_gp`
+µ, v                  predict             (9), see `headstart.surrogates.posterior`
 ====================  ==================  =====================================================================
 
 What differs between the paper and the default here, each a setting:
@@ -30,7 +30,7 @@ setting            the paper (`PMF.paper`)     default
 ``metafeatures``   no                          what the new task's are like tells what its weights in the linear
                                                part are like, where there are some (section 3.1, metadata)
 ``encodings``      no                          a kernel over the pipelines' encodings too (section 3.1, metadata)
-``training``       of everything               of the kernels' parameters
+``trained``        everything                  the kernels' parameters
 steps              gradient steps of 1e-7      Adam, until the validation tasks get worse
 =================  ==========================  ============================================================
 """
@@ -38,24 +38,28 @@ steps              gradient steps of 1e-7      Adam, until the validation tasks 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.baselines.linear_factors import Standardised, factorise
 from headstart.errors import InvalidInput, check_positive
 from headstart.learning.backend import require_torch
 from headstart.learning.base import Needs
 from headstart.learning.networks import Parameters
+from headstart.learning.training import Training, TrainingLike
 from headstart.metadata.metadataset import MetaDataset
 from headstart.methods.pmf.side_information import LEAST_TASKS, PipelineMap, TaskRegression, linear_weights
-from headstart.methods.pmf.training import Held, Schedule, train
+from headstart.methods.pmf.training import Held, train_prior
 from headstart.numerics.latent_kernel import LatentKernel, Stationary, check_stationary
 from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.nearest import meta_features_name
 from headstart.space.encoded import Encoded
-from headstart.surrogates.latent_prior import LatentPrior, Located, PoolRows
+from headstart.surrogates.factorisation import Standardised, factorise
+from headstart.surrogates.latent_prior import LatentPrior, PoolRows
+from headstart.surrogates.located_gp import Failures
+from headstart.surrogates.meta_trained import checks_of
+from headstart.surrogates.posterior import Located
 from headstart.surrogates.recorded_gp import RecordedGP
 from headstart.task import Task
 
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from headstart.optimizers.bayes import Bayes
 
 Array = NDArray[np.float64]
+_TRAINING = Training(0.02, patience=5, n_tasks=32, n_pipelines=192)
 
 
 class PMF(RecordedGP):
@@ -89,8 +94,8 @@ class PMF(RecordedGP):
         Whether each task's losses are standardised.
     noise
         ``"pipeline"`` or ``"shared"``.
-    training
-        What it changes: ``"kernel"`` the parameters of the kernels, ``"all"`` latent points, means and noise too.
+    trained
+        What training changes: ``"kernel"`` the parameters of the kernels, ``"all"`` latent points, means and noise too.
     metafeatures
         Name of meta-features of tasks, from which the new task's weights in the linear part are expected; see
         `headstart.methods.pmf.side_information`. ``"any"`` takes the first ones of the meta-dataset, if it has some;
@@ -98,13 +103,13 @@ class PMF(RecordedGP):
     unseen
         Whether a map from encodings to latent points is learned too, so that pipelines that were never recorded, such
         as those of a live table, can be ranked. Learning it needs torch. This is ours, not the paper's.
-    map_steps
-        Most steps of learning that map.
-    steps, tasks, pipelines, learning_rate, check_every, patience
-        Of the training, see `headstart.methods.pmf.training.Schedule`.
-    seed
-        Of the training.
+    failures
+        What a failure says of other pipelines: nothing (``"ignored"``), or as much as the ``"worst"`` loss would.
+    steps, training, seed
+        Of the training: most steps, how (see `Training`; a mapping changes some of the defaults), the seed.
     """
+
+    adjustable = frozenset({"failures"})
 
     def __init__(
         self,
@@ -116,23 +121,20 @@ class PMF(RecordedGP):
         logarithmic: bool = True,
         standardise: bool = True,
         noise: Literal["pipeline", "shared"] = "pipeline",
-        training: Literal["kernel", "all"] = "kernel",
+        trained: Literal["kernel", "all"] = "kernel",
         metafeatures: str | None = "any",
         unseen: bool = False,
-        map_steps: int = 3000,
+        failures: Failures = "ignored",
         steps: int = 2000,
-        tasks: int = 32,
-        pipelines: int = 192,
-        learning_rate: float = 0.02,
-        check_every: int = 100,
-        patience: int = 5,
+        training: TrainingLike = _TRAINING,
         seed: int = 0,
     ) -> None:
         check_stationary(kernel)
         choices: dict[str, tuple[str, tuple[str, ...]]] = {
             "mean": (mean, ("pipeline", "zero")),
             "noise": (noise, ("pipeline", "shared")),
-            "training": (training, ("kernel", "all")),
+            "trained": (trained, ("kernel", "all")),
+            "failures": (failures, get_args(Failures)),
         }
         for name, (value, allowed) in choices.items():
             if value not in allowed:
@@ -140,7 +142,6 @@ class PMF(RecordedGP):
         if metafeatures not in (None, "any") and not linear:
             raise InvalidInput("metafeatures tell of the linear part: they need linear=True")
         check_positive("latent", latent, whole=True)
-        check_positive("map_steps", map_steps, whole=True)
         self.latent = latent
         self.kernel: Stationary = kernel
         self.linear = linear
@@ -149,18 +150,11 @@ class PMF(RecordedGP):
         self.logarithmic = logarithmic
         self.standardise = standardise
         self.noise = noise
-        self.training = training
+        self.trained = trained
         self.metafeatures = metafeatures
         self.unseen = unseen
-        self.map_steps = map_steps
-        self.steps = steps
-        self.tasks = tasks
-        self.pipelines = pipelines
-        self.learning_rate = learning_rate
-        self.check_every = check_every
-        self.patience = patience
-        self.seed = seed
-        self._schedule()
+        self.failures: Failures = failures
+        self.set_training(steps, training, _TRAINING, seed)
 
     @classmethod
     def paper(cls, **others: Any) -> PMF:
@@ -174,29 +168,10 @@ class PMF(RecordedGP):
             "logarithmic": False,
             "standardise": False,
             "noise": "shared",
-            "training": "all",
+            "trained": "all",
             "metafeatures": None,
         }
         return cls(**{**published, **others})
-
-    def _schedule(self) -> Schedule:
-        return Schedule(self.steps, self.tasks, self.pipelines, self.learning_rate, self.check_every, self.patience)
-
-    def learn_prior(self, meta: MetaDataset) -> LatentPrior:
-        training, validation = meta.held_out(np.random.default_rng(self.seed))
-        given = Standardised.of(training, raw=not self.standardise)
-        checked = Standardised.of(validation, raw=not self.standardise)
-        trained = train(
-            self._start(given, meta),
-            given.residuals + given.means,
-            given.known,
-            Held(checked.residuals + checked.means, checked.known),
-            self._schedule(),
-            seed=self.seed,
-            fixed=self._fixed(),
-        )
-        self.checks_ = trained.checks
-        return trained.prior
 
     @property
     def needs(self) -> Needs:
@@ -213,6 +188,21 @@ class PMF(RecordedGP):
         with one_blas_thread():
             return self._learn(meta, rng)
 
+    def learn_prior(self, meta: MetaDataset) -> tuple[LatentPrior, Parameters]:
+        training, validation = meta.held_out(np.random.default_rng(self.seed))
+        given, checked = (Standardised.of(part, raw=not self.standardise) for part in (training, validation))
+        prior, trained = train_prior(
+            self._start(given, meta),
+            given.residuals + given.means,
+            given.known,
+            Held(checked.residuals + checked.means, checked.known),
+            self.steps,
+            self.training,
+            seed=self.seed,
+            fixed=self._untrained(),
+        )
+        return prior, checks_of(trained)
+
     def _learn(self, meta: MetaDataset, rng: np.random.Generator) -> Parameters:
         parameters = super().learn(meta, rng)
         features = meta.pipelines.features()
@@ -226,7 +216,7 @@ class PMF(RecordedGP):
             parameters |= TaskRegression.learn(name, vectors[described], weights).arrays()
         if self.unseen:
             seconds = parameters.get("recorded.log_seconds", np.full(len(features), np.nan))
-            parameters |= PipelineMap.learn(prior, features, seconds, rng, self.map_steps).parameters
+            parameters |= PipelineMap.learn(prior, features, seconds, rng).parameters
         return parameters
 
     def _metafeatures_of(self, meta: MetaDataset) -> str | None:
@@ -265,13 +255,6 @@ class PMF(RecordedGP):
         prior = replace(self.prior, recorded=recorded, kernel=replace(kernel, linear=kernel.linear * (1.0 - explained)))
         return prior, PoolRows(prior, np.float32 if self.single else np.float64)
 
-    def shift(self, encoded: Encoded) -> Array | None:
-        """What the task's meta-features change the prior means of recorded pipelines by; ``None`` without any."""
-        if self._shift is None:
-            return None
-        places = self.places(encoded)
-        return np.where(places >= 0, self.prior.recorded.points[places] @ self._shift, 0.0)
-
     def locate_new(self, encoded: Encoded) -> Located:
         if not self.unseen:
             return super().locate_new(encoded)
@@ -286,10 +269,10 @@ class PMF(RecordedGP):
         assert told is not None
         return np.where(places >= 0, self.learned["recorded.log_seconds"][places], told)
 
-    def _fixed(self) -> set[str]:
+    def _untrained(self) -> set[str]:
         """What training leaves as it is."""
         fixed = set()
-        if self.training == "kernel":
+        if self.trained == "kernel":
             fixed |= {"points", "means", "log_noise"}
         if self.mean == "zero":
             fixed |= {"means"}
