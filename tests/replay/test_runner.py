@@ -8,6 +8,7 @@ import pytest
 from headstart import registry
 from headstart.errors import InvalidInput
 from headstart.metadata import MetaDataset
+from headstart.metadata.tables import TableFile
 from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
@@ -194,18 +195,18 @@ class TestTables:
             rows = rng.standard_normal((30, 2)) + task
             text = "\n".join(f"{a},{b},{'yes' if a > task else 'no'}" for a, b in rows)
             path.write_text(f"a,b,answer\n{text}\n")
-            paths.append(path if task not in (3, 6) else None)
-        return meta.changed(tables=paths, about={"target_column": "answer"})
+            paths.append(TableFile(path, "answer") if task not in (3, 6) else None)
+        return meta.changed(tables=paths)
 
     def test_run_on_the_tasks_that_have_one(self, with_tables, partition, monkeypatch):
         learned = []
 
         class Rows(MetaFeatures):
-            def meta_fit(self, datasets, meta=None):
-                learned.extend(dataset.name for dataset in datasets)
+            def meta_fit(self, meta):
+                learned.extend(meta.tasks[t] for t in range(len(meta)) if meta.dataset(t) is not None)
                 return self
 
-            def transform(self, dataset):
+            def transform(self, dataset, metafeatures=None):
                 return np.asarray(dataset.X.mean(), dtype=float)
 
         monkeypatch.setitem(registry._added["metafeatures"], "rows", Rows)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from fakes import TableSurrogate, TransductiveSurrogate
 
@@ -11,6 +10,7 @@ from headstart.surrogates.forest import ForestSurrogate
 from headstart.surrogates.gp import GPSurrogate
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import live_task, small_meta
+from headstart.testing.tables import small_tables
 
 
 class TestGP(SurrogateContract):
@@ -48,10 +48,10 @@ class TestTable(SurrogateContract):
         return TableSurrogate()
 
     def model(self, task):
-        return super().model(replace(task, dataset=np.zeros((7, 2))))
+        return super().model(replace(task, dataset=small_tables(1)[0]))
 
     def test_start_leaves_other_tasks_alone(self, task):
-        super().test_start_leaves_other_tasks_alone(replace(task, dataset=np.zeros((7, 2))))
+        super().test_start_leaves_other_tasks_alone(replace(task, dataset=small_tables(1)[0]))
 
     def test_refuses_a_task_without_a_table(self):
         with pytest.raises(NeedsTable, match="needs the table"):

@@ -120,7 +120,7 @@ class Learner(ABC):
         name, written = parsed(wanted) if isinstance(wanted, str) else ("", {})
         made = create("optimizer" if name in names("optimizer") else self.kind, wanted)
         if type(made) is not type(self):
-            raise InvalidInput(f"a {type(self).__name__} was trained, and {wanted} is a {type(made).__name__}")
+            raise InvalidInput(f"what was trained is {type(self).__name__}, not {type(made).__name__}")
         if self.kind == "optimizer" and name in names("surrogate"):  # searched with Bayes
             return self.adjusted(surrogate=wanted)
         usual = settings_of(type(made)())  # a recipe, such as deeppipe_paper, asks for what it has another of
