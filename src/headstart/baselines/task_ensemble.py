@@ -43,7 +43,7 @@ class TaskEnsemble(Surrogate):
 
     looked_up: ClassVar[tuple[str, ...]] = ("means",)
     """What of the training tasks' models is looked up for recorded pipelines."""
-    keeps = ("models",)
+    keeps: ClassVar[tuple[str, ...]] = ("models",)
     adjustable = frozenset({"n_live"})
     _models: BaseModels | None = None
 

@@ -25,7 +25,7 @@ from headstart.learning.backend import require_torch
 from headstart.learning.networks import Parameters
 from headstart.learning.training import Schedule, train
 from headstart.metadata.metadataset import MetaDataset
-from headstart.metafeatures.base import MetaFeatures
+from headstart.metafeatures.base import MetaFeatures, TableNetwork
 from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss
 from headstart.metafeatures.table_arrays import TableArrays
 from headstart.numerics.threads import one_blas_thread
@@ -96,7 +96,7 @@ class Dataset2Vec(MetaFeatures):
         self.seed = seed
 
     @property
-    def network(self) -> Dataset2VecNetwork:
+    def network(self) -> TableNetwork:
         """The architecture; a method that trains it further adds its parameters to its own."""
         return Dataset2VecNetwork(self.units, self.outputs, self.blocks, self.depth, self.max_pairs)
 

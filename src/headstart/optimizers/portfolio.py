@@ -104,7 +104,7 @@ class Portfolio(Optimizer):
         self.normalise: Normalisation = normalise
 
     parts: ClassVar[Mapping[str, Kind]] = {"then": "optimizer"}
-    keeps = ("_learned",)
+    keeps: ClassVar[tuple[str, ...]] = ("_learned",)
     adjustable = frozenset({"screen", "promote"})
     _learned: Encoded | None = None
 
