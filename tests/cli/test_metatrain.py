@@ -13,6 +13,7 @@ import pytest
 
 from headstart import HeadstartClassifier
 from headstart.cli.metatrain import _learned_nothing
+from headstart.data import Dataset
 from headstart.errors import InvalidInput, SpaceError
 from headstart.knowledge import Knowledge
 from headstart.knowledge.files import learner
@@ -22,6 +23,7 @@ from headstart.metadata.files import save_meta
 from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.space import Encoded, catalog
 from headstart.store import Store
+from headstart.testing.tables import small_tables
 
 pytest.importorskip("torch")
 SMALL = "deeppipe(factor=1, outputs=4, n_tasks=3, n_pipelines=20, steps={})"
@@ -252,6 +254,79 @@ def test_a_training_that_never_got_better_is_told():
     worse = [check("bad", 0, 2.0), check("bad", 10, 2.0), check("bad", 20, 900.0)]
     single = [check("short", 0, 1.0)]
     assert list(_learned_nothing([*better, *worse, *single])) == ["bad"]
+
+
+FRUGAL = ["--space", "tensor_oboe", "--evaluations", 2, "--jobs", 1, "--refit", "single", "--no-ensemble", "--json"]
+
+
+def test_an_optimizer_is_kept_and_used_as_it_is(meta, headstart):
+    done = headstart("metatrain", meta, "-m", "oboe(max_rank=3)", "-o", "oboe.npz")
+    assert done.code == 0, done.err
+    assert "oboe(max_rank=3): learned from 4 tasks, 1 to stop by in" in done.out
+    table().to_csv("train.csv", index=False)
+    done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "oboe.npz")
+    assert done.code == 0, done.err
+    known = [(pipeline.algorithms, pipeline.params) for pipeline in made_meta().pipelines]
+    (study,) = (store := Store.open("train.headstart/store")).studies()
+    trials = store.read_study(study.name).trials()
+    assert [trial.proposal.origin["by"] for trial in trials] == ["design", "prediction"]
+    assert all((trial.pipeline.algorithms, trial.pipeline.params) in known for trial in trials)
+    other = headstart("fit", "train.csv", "-t", "label", "--out", "new", "--evaluations", 1, "--knowledge", "oboe.npz")
+    assert other.code == 2
+    assert "none of them belongs to space" in other.err
+
+
+@pytest.fixture
+def described(headstart, tmp_path):
+    """A meta-dataset of OpenML's datasets, and a folder with tables of most of them."""
+    save_meta(made_meta().changed(ids=list("123456"), about={"ids": "OpenML datasets"}), tmp_path / "openml")
+    (tmp_path / "data" / "pmf_tables").mkdir(parents=True)
+    for number, dataset in enumerate(small_tables(5)):
+        frame = dataset.X.assign(__target__=dataset.y if dataset.task != "regression" else dataset.y > 0)
+        frame.to_csv(tmp_path / "data" / "pmf_tables" / f"{number + 1}.csv.gz", index=False)
+    return tmp_path / "openml"
+
+
+@pytest.mark.parametrize(
+    "method", ["tst_d2v({}, bandwidth=2.0)", "nearest({})", "portfolio(size=1, then='nearest({})')"]
+)
+def test_meta_features_are_learned_kept_and_computed_in_a_fit(described, headstart, tmp_path, monkeypatch, method):
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    extractor = "dataset2vec(outputs=3, units=4, blocks=1, depth=1, steps=5)"
+    method = method.format(f'metafeatures="{extractor}"')
+    done = headstart("metatrain", described, "-m", method, "-o", "known.npz", "--data", tmp_path / "data")
+    assert done.code == 0, done.err
+    assert f"meta-features {extractor} come first; tables are known for 5 tasks" in done.err
+    assert "Dataset2Vec: step 5 of 5" in done.err
+    table().to_csv("train.csv", index=False)
+    done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "known.npz")
+    assert done.code == 0, done.err
+    (kept,) = (tmp_path / "cache" / "metafeatures").iterdir()
+    frame, about = table(), {"evaluations": 1, "space": "tensor_oboe", "sandbox": False, "store": "runs"}
+    for asked in ({"optimizer": "random"}, {"knowledge": "known.npz"}):
+        HeadstartClassifier(**asked, **about).fit(frame[["a", "b"]], frame["label"])
+    assert len(Store.open("runs").tasks()) == 1  # whether or not a method asks for meta-features
+    knowledge = Knowledge.load("known.npz")
+    dataset = Dataset.from_table("train.csv", "label")
+    np.testing.assert_array_equal(np.load(kept), knowledge.extractors[extractor].transform(dataset))
+
+
+def test_meta_features_that_nothing_can_make_for_a_table_are_named(headstart, tmp_path):
+    whole = made_meta()
+    vectors = np.random.default_rng(0).random((len(whole), 3))
+    save_meta(whole.changed(metafeatures={"given": vectors}), tmp_path / "given.meta")
+    done = headstart("metatrain", "given.meta", "-m", "nearest", "-o", "known.npz")
+    assert "It reads meta-features given that are recorded with the meta-dataset" in done.out
+    table().to_csv("train.csv", index=False)
+    done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "known.npz")
+    assert done.code == 2, done.err
+    assert "no meta-features 'given' are recorded, and no extractor of that name can make them" in done.err
+
+
+def test_a_method_that_needs_tables_says_so_where_there_are_none(meta, headstart):
+    done = headstart("metatrain", meta, "-m", "tst_d2v", "-o", "known.npz")
+    assert done.code != 0
+    assert "'dataset2vec' are made of raw tables, and meta-dataset 'made' has none" in done.err
 
 
 def test_splits_without_one_to_learn_from_are_refused(headstart, tmp_path):

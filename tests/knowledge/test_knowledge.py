@@ -143,7 +143,7 @@ def test_a_surrogate_is_searched_and_an_optimizer_is_used_as_it_is(tmp_path):
 def test_files_of_before_are_refused_in_one_line(tmp_path):
     file = tmp_path / "old.npz"
     save_arrays(file, {"x": np.zeros(2)}, {"format": 2, "headstart": "0.1", "surrogate": {"name": "DeepPipe"}})
-    with pytest.raises(InvalidInput, match="must have format 3, got 2.*train it again") as error:
+    with pytest.raises(InvalidInput, match=r"must have format 3, got 2.*train it again") as error:
         Knowledge.load(file)
     assert "\n" not in str(error.value)
     save_arrays(file, {}, {"format": 3, "learner": {"kind": "surrogate", "name": "Gone"}, "extractors": {}})

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from fakes import TableSurrogate
 
 from headstart import registry
 from headstart.errors import InvalidInput
@@ -215,6 +216,16 @@ class TestTables:
         assert [row is not None for row in entry["curves"]] == [True, False, True]
         assert learned == list(with_tables.tasks[:3])
         assert "which the task at hand does not have" in entry["left_out"]
+
+    def test_a_method_that_reads_the_table_is_given_it(self, with_tables, partition, monkeypatch):
+        monkeypatch.setitem(registry._added["surrogate"], "by_table", TableSurrogate)
+        read = []
+        load = TableFile.__call__
+        monkeypatch.setattr(TableFile, "__call__", lambda file: [read.append(file.path.stem), load(file)][1])
+        results = replay(with_tables, ["random", "by_table"], partition, evaluations=6)
+        assert read == [str(task) for task in partition.test if with_tables.tables[task] is not None]
+        assert [row is not None for row in results.methods["by_table"]["curves"]] == [True, False, True]
+        assert "needs the table" in results.methods["by_table"]["left_out"]
 
     def test_without_any_table_it_is_said_that_they_could_not_run(self, meta, partition):
         results = replay(meta, ["nearest", "random"], partition, evaluations=6)
