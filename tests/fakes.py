@@ -7,6 +7,7 @@ ADMM does).
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -219,5 +220,33 @@ class SplittingOptimizer(Optimizer):
 class ColumnMeans(MetaFeatures):
     """Mean and spread of a table."""
 
-    def transform(self, dataset: np.ndarray) -> np.ndarray:
-        return np.array([dataset.mean(), dataset.std(), float(len(dataset))])
+    def transform(self, dataset, metafeatures=MappingProxyType({})) -> np.ndarray:
+        numbers = dataset.X.select_dtypes("number").to_numpy()
+        return np.array([np.nanmean(numbers), np.nanstd(numbers), float(len(numbers))])
+
+
+class Whitened(MetaFeatures):
+    """Other meta-features, those named `of`, less their mean over the tasks learned from; reads no table.
+
+    The best loss of the nearest of these tasks is appended, so that results count too.
+    """
+
+    keeps = ("_mean", "_vectors", "_best")
+
+    def __init__(self, of: str = "example") -> None:
+        self.of = of
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(metafeatures=frozenset({self.of}))
+
+    def meta_fit(self, meta: MetaDataset) -> Self:
+        self._vectors = np.array(meta.metafeatures[self.of])
+        self._mean, self._best = self._vectors.mean(axis=0), np.nanmin(meta.losses, axis=1)
+        self.meta_key = meta.key
+        return self
+
+    def transform(self, dataset, metafeatures=MappingProxyType({})) -> np.ndarray:
+        vector = metafeatures[self.of]
+        nearest = ((self._vectors - vector) ** 2).sum(axis=1).argmin()
+        return np.append(vector - self._mean, self._best[nearest])

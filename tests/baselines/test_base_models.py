@@ -20,7 +20,7 @@ def meta():
 
 @pytest.fixture(scope="module")
 def models(meta):
-    return BaseModels(meta, n_observations=20, with_stds=True)
+    return BaseModels.learn(meta, n_observations=20)
 
 
 def alone(meta, task):
@@ -41,22 +41,18 @@ def test_recorded_predictions_are_those_of_each_tasks_process(meta, models):
         np.testing.assert_allclose(models.stds[task], std / scale, rtol=1e-4, atol=1e-5)
 
 
-def test_the_same_without_stds_and_for_any_pipeline(meta, models):
-    plain = BaseModels(meta, n_observations=20)
-    assert plain.stds is None
-    np.testing.assert_allclose(plain.means, models.means, rtol=1e-4, atol=1e-5)
+def test_the_same_for_any_pipeline(meta, models):
     points = meta.pipelines.space.sample(np.random.default_rng(0), 2000).features()
     for task in range(4):
         process, shift, scale = alone(meta, task)
         mean, std = process.posterior(points)
-        np.testing.assert_allclose(plain.mean(task, points), (mean - shift) / scale, rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(plain.std(task, points), std / scale, rtol=1e-6)
+        np.testing.assert_allclose(models.mean(task, points), (mean - shift) / scale, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(models.std(task, points), std / scale, rtol=1e-6)
 
 
 def test_shared_while_in_use(meta):
-    first = BaseModels.of(meta, 20, with_stds=True)
-    assert BaseModels.of(meta, 20, with_stds=True) is first
-    assert BaseModels.of(meta, 20) is first  # it has all that is asked for
+    first = BaseModels.of(meta, 20)
+    assert BaseModels.of(meta, 20) is first
     assert BaseModels.of(meta, 10) is not first
 
 
@@ -94,7 +90,7 @@ def test_pools_of_other_pipelines_under_the_same_ids_are_not_mistaken(meta, mode
 def test_a_task_without_observations_predicts_nothing(meta):
     losses = meta.losses.copy()
     losses[2] = np.nan
-    models = BaseModels(meta.changed(losses=losses), 20, with_stds=True)
+    models = BaseModels.learn(meta.changed(losses=losses), 20)
     np.testing.assert_array_equal(models.means[2], 0.0)
     np.testing.assert_allclose(models.stds[2], 1.0)
     np.testing.assert_array_equal(models.mean(2, meta.pipelines.features()), 0.0)
@@ -102,4 +98,4 @@ def test_a_task_without_observations_predicts_nothing(meta):
 
 def test_errors_say_what_to_do(meta):
     with pytest.raises(InvalidInput, match="n_observations must be at least 2, got 1"):
-        BaseModels(meta, 1)
+        BaseModels.learn(meta, 1)

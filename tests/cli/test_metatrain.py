@@ -13,15 +13,17 @@ import pytest
 
 from headstart import HeadstartClassifier
 from headstart.cli.metatrain import _learned_nothing
-from headstart.errors import HeadstartWarning, InvalidInput, SpaceError
-from headstart.knowledge.files import informed, trainable
+from headstart.data import Dataset
+from headstart.errors import InvalidInput, SpaceError
+from headstart.knowledge import Knowledge
+from headstart.knowledge.files import learner
 from headstart.learning.monitor import Check
 from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
 from headstart.methods.deeppipe.surrogate import DeepPipe
-from headstart.registry import parsed
 from headstart.space import Encoded, catalog
 from headstart.store import Store
+from headstart.testing.tables import small_tables
 
 pytest.importorskip("torch")
 SMALL = "deeppipe_network(factor=1, outputs=4, training={{'n_tasks': 3, 'n_pipelines': 20}}, steps={})"
@@ -55,7 +57,7 @@ def headstart(command, monkeypatch):
 
 @pytest.fixture
 def knowledge(meta, headstart):
-    assert headstart("metatrain", meta, "--surrogate", SMALL.format(20), "--out", "known.npz").code == 0
+    assert headstart("metatrain", meta, "--method", SMALL.format(20), "--out", "known.npz").code == 0
     return "known.npz"
 
 
@@ -67,7 +69,7 @@ def table(rows=60):
 
 
 def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp_path):
-    done = headstart("metatrain", meta, "-s", SMALL.format(30), "-o", "known.npz")
+    done = headstart("metatrain", meta, "-m", SMALL.format(30), "-o", "known.npz")
     assert done.code == 0, done.err
     assert "learned from 4 tasks, 1 to stop by" in done.out
     assert "validation loss" in done.out
@@ -78,7 +80,7 @@ def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp
     learned = DeepPipe.load("known.npz")
     assert learned.meta_key == whole.learning([0, 1, 2, 3], [4]).key
     (tmp_path / "split.json").write_text(json.dumps({"train": [0, 5], "test": [1]}))
-    done = headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "b.npz", "--split-file", "split.json")
+    done = headstart("metatrain", meta, "-m", SMALL.format(10), "-o", "b.npz", "--split-file", "split.json")
     assert "learned from 2 tasks in" in done.out
     assert DeepPipe.load("b.npz").meta_key == whole.learning([0, 5]).key
 
@@ -86,12 +88,16 @@ def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-s", "gp", "-o", "new.npz"], "these are: ablr, deeppipe"),
-        (["-s", "nothing", "-o", "new.npz"], "these are: ablr, deeppipe"),
-        (["-s", "deeppipe(size=3)", "-o", "new.npz"], "has no setting 'size'"),
-        (["-s", "deeppipe(mean=two)", "-o", "new.npz"], "mean has no 'two'"),
-        (["-s", "deeppipe", "-o", "there.npz"], "there.npz is there already"),
-        (["-s", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must be there"),
+        (["-m", "gp", "-o", "new.npz"], "'gp' is no method that learns from other tasks; these are: ablr, average_"),
+        (["-m", "skl", "-o", "new.npz"], "'skl' is no method that learns"),
+        (["-m", "forest", "-o", "new.npz"], "'forest' is no method that learns"),
+        (["-m", "random", "-o", "new.npz"], "'random' is no method that learns"),
+        (["-m", "default", "-o", "new.npz"], "'default' is no method that learns"),
+        (["-m", "nothing", "-o", "new.npz"], "no method is named 'nothing'; these learn"),
+        (["-m", "deeppipe(size=3)", "-o", "new.npz"], "has no setting 'size'"),
+        (["-m", "deeppipe(mean=two)", "-o", "new.npz"], "mean has no 'two'"),
+        (["-m", "deeppipe", "-o", "there.npz"], "there.npz is there already"),
+        (["-m", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must be there"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(meta, headstart, tmp_path, arguments, message):
@@ -104,17 +110,17 @@ def test_mistakes_are_named_before_anything_is_trained(meta, headstart, tmp_path
 
 def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
     settings = SMALL.format(100_000).replace(")", ", patience=1000)")
-    arguments = ["metatrain", str(meta), "-s", settings, "-o", "killed.npz"]
+    arguments = ["metatrain", str(meta), "-m", settings, "-o", "killed.npz"]
     process = subprocess.Popen([sys.executable, "-m", "headstart", *arguments], cwd=tmp_path, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60
     while not (tmp_path / "killed.npz.part.0").exists() and time.monotonic() < until:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    other = headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "killed.npz", "--resume")
+    other = headstart("metatrain", meta, "-m", SMALL.format(10), "-o", "killed.npz", "--resume")
     assert other.code == 2
     assert "other settings" in other.err
-    anew = headstart("metatrain", meta, "-s", SMALL.format(10), "-o", "killed.npz")
+    anew = headstart("metatrain", meta, "-m", SMALL.format(10), "-o", "killed.npz")
     assert anew.code == 0
     assert "of other settings or tasks is dropped" in anew.err
     assert not (tmp_path / "killed.npz.part.0").exists()
@@ -122,7 +128,7 @@ def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
 
 @pytest.mark.parametrize("told", [["--resume"], []])
 def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monkeypatch, told):
-    arguments = ["metatrain", meta, "-s", SMALL.format(20)]
+    arguments = ["metatrain", meta, "-m", SMALL.format(20)]
     whole = headstart(*arguments, "-o", "whole.npz", *told)
     assert whole.code == 0
     assert ("nothing unfinished is beside whole.npz" in whole.err) == bool(told)
@@ -131,7 +137,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(DeepPipe, "save", interrupted)
+        patched.setattr(Knowledge, "save", interrupted)
         stopped = headstart(*arguments, "-o", "again.npz")
     assert stopped.code == 130
     assert "go on with --resume" in stopped.err
@@ -164,12 +170,12 @@ def test_fit_begins_with_what_was_learned(headstart, knowledge):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--space", "tensor_oboe", "--optimizer", "gp"], "no surrogate whose training is kept"),
-        (["--space", "tensor_oboe", "--optimizer", "fsbo"], "it holds a DeepPipe; knowledge is a file"),
+        (["--space", "tensor_oboe", "--optimizer", "gp"], "what was trained is DeepPipe, not GPSurrogate"),
+        (["--space", "tensor_oboe", "--optimizer", "fsbo"], "what was trained is DeepPipe, not FSBO"),
         (["--optimizer", "deeppipe"], "search the space that it was trained on, 'tensor_oboe' (--space tensor_oboe)"),
         (["--space", "tensor_oboe", "-t", "a"], "leave the space and knowledge of classifiers out"),
         (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "none.npz"], "no file of trained"),
-        (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "train.csv"], "metatrain' wrote with"),
+        (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "train.csv"], "knowledge is a file that"),
         (["--space", "tensor_oboe", "--knowledge", "train.csv"], "knowledge is a file that"),
     ],
 )
@@ -214,32 +220,30 @@ def test_with_a_budget_of_time_improvement_is_weighed_by_seconds(knowledge, tmp_
 
 def test_an_optimizer_that_is_an_object_brings_its_own(knowledge):
     with pytest.raises(InvalidInput, match=r"Bayes\(DeepPipe\.load"):
-        informed(object(), knowledge)
-    found = informed("default", knowledge).surrogate
+        Knowledge.load(knowledge).optimizer(object())
+    found = Knowledge.load(knowledge).optimizer().surrogate
     assert found.describe() == DeepPipe.load(knowledge).describe()
-    assert trainable("deeppipe_paper").learning_rate == 1e-4
+    assert learner("deeppipe_paper").learning_rate == 1e-4
 
 
 def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
-    held = DeepPipe.load(knowledge)
-    tuned = informed("deeppipe(fine_tune=kernel, failures=ignored, steps=7)", knowledge).surrogate
+    known, held = Knowledge.load(knowledge), DeepPipe.load(knowledge)
+    tuned = known.optimizer("deeppipe(fine_tune=kernel, failures=ignored, steps=7)").surrogate
     assert (tuned.fine_tune, tuned.failures, tuned.steps) == ("kernel", "ignored", held.steps)
     assert tuned.learned.keys() == held.learned.keys()
     tuned.save("tuned.npz")
-    back = informed("deeppipe(fine_tune=none, failures=worst)", "tuned.npz").surrogate
+    back = Knowledge.load("tuned.npz").optimizer("deeppipe(fine_tune=none, failures=worst)").surrogate
     assert (back.fine_tune, back.failures) == ("none", "worst")
-    with pytest.raises(InvalidInput, match="outputs=20 is decided by training"):
-        informed("deeppipe(outputs=20)", knowledge)  # though it is the default
-    with pytest.raises(TypeError, match="nosuch"):
-        held.adjusted(nosuch=1)
-    with pytest.raises(InvalidInput, match="fine_tune has no 'some'"):
-        held.adjusted(fine_tune="some")
-    with pytest.raises(InvalidInput, match="encoder_layers=0 is decided by training"):
-        informed("deeppipe_paper", knowledge)
-    with pytest.raises(InvalidInput, match="has no setting 'nosuch'"):
-        informed("deeppipe(nosuch=1)", knowledge)
-    with pytest.raises(InvalidInput, match="outputs=11 is decided by training, and the file was trained with"):
-        informed("deeppipe(outputs=11)", knowledge)
+    for asked, message in (
+        ("deeppipe(outputs=20)", "outputs=20 is decided by training"),  # though it is the default
+        ("deeppipe_paper", "encoder_layers=0 is decided by training"),
+        ("deeppipe(nosuch=1)", "has no setting 'nosuch'"),
+        ("deeppipe(fine_tune=some)", "fine_tune has no 'some'"),
+        ("deeppipe(outputs=11)", "outputs=11 is decided by training, and the file was trained with"),
+        ("oboe", "oboe with this knowledge: what was trained is DeepPipe, not Oboe"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            known.optimizer(asked)
 
 
 def test_a_training_that_never_got_better_is_told():
@@ -252,18 +256,81 @@ def test_a_training_that_never_got_better_is_told():
     assert list(_learned_nothing([*better, *worse, *single])) == ["bad"]
 
 
-def test_a_fit_goes_without_meta_features_and_says_so(meta, headstart):
-    asked = "pmf(latent=2, steps=5, metafeatures=given, unseen=True, map_steps=5)"
+FRUGAL = ["--space", "tensor_oboe", "--evaluations", 2, "--jobs", 1, "--refit", "single", "--no-ensemble", "--json"]
+
+
+def test_an_optimizer_is_kept_and_used_as_it_is(meta, headstart):
+    done = headstart("metatrain", meta, "-m", "oboe(max_rank=3)", "-o", "oboe.npz")
+    assert done.code == 0, done.err
+    assert "oboe(max_rank=3): learned from 4 tasks, 1 to stop by in" in done.out
+    table().to_csv("train.csv", index=False)
+    done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "oboe.npz")
+    assert done.code == 0, done.err
+    known = [(pipeline.algorithms, pipeline.params) for pipeline in made_meta().pipelines]
+    (study,) = (store := Store.open("train.headstart/store")).studies()
+    trials = store.read_study(study.name).trials()
+    assert [trial.proposal.origin["by"] for trial in trials] == ["design", "prediction"]
+    assert all((trial.pipeline.algorithms, trial.pipeline.params) in known for trial in trials)
+    other = headstart("fit", "train.csv", "-t", "label", "--out", "new", "--evaluations", 1, "--knowledge", "oboe.npz")
+    assert other.code == 2
+    assert "none of them belongs to space" in other.err
+
+
+@pytest.fixture
+def described(headstart, tmp_path):
+    """A meta-dataset of OpenML's datasets, and a folder with tables of most of them."""
+    save_meta(made_meta().changed(ids=list("123456"), about={"ids": "OpenML datasets"}), tmp_path / "openml")
+    (tmp_path / "data" / "pmf_tables").mkdir(parents=True)
+    for number, dataset in enumerate(small_tables(5)):
+        frame = dataset.X.assign(__target__=dataset.y if dataset.task != "regression" else dataset.y > 0)
+        frame.to_csv(tmp_path / "data" / "pmf_tables" / f"{number + 1}.csv.gz", index=False)
+    return tmp_path / "openml"
+
+
+@pytest.mark.parametrize(
+    "method", ["tst_d2v({}, bandwidth=2.0)", "nearest({})", "portfolio(size=1, then='nearest({})')"]
+)
+def test_meta_features_are_learned_kept_and_computed_in_a_fit(described, headstart, tmp_path, monkeypatch, method):
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    extractor = "dataset2vec(outputs=3, units=4, blocks=1, depth=1, steps=5)"
+    method = method.format(f'metafeatures="{extractor}"')
+    done = headstart("metatrain", described, "-m", method, "-o", "known.npz", "--data", tmp_path / "data")
+    assert done.code == 0, done.err
+    assert f"meta-features {extractor} come first; tables are known for 5 tasks" in done.err
+    assert "Dataset2Vec: step 5 of 5" in done.err
+    table().to_csv("train.csv", index=False)
+    done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "known.npz")
+    assert done.code == 0, done.err
+    (kept,) = (tmp_path / "cache" / "metafeatures").iterdir()
+    frame, about = table(), {"evaluations": 1, "space": "tensor_oboe", "sandbox": False, "store": "runs"}
+    for asked in ({"optimizer": "random"}, {"knowledge": "known.npz"}):
+        HeadstartClassifier(**asked, **about).fit(frame[["a", "b"]], frame["label"])
+    assert len(Store.open("runs").tasks()) == 1  # whether or not a method asks for meta-features
+    knowledge = Knowledge.load("known.npz")
+    dataset = Dataset.from_table("train.csv", "label")
+    np.testing.assert_array_equal(np.load(kept), knowledge.extractors[extractor].transform(dataset))
+
+
+def test_meta_features_that_nothing_can_make_for_a_table_are_named(headstart, tmp_path):
     whole = made_meta()
-    described = whole.changed(metafeatures={"given": np.random.default_rng(0).random((len(whole), 3))})
-    name, settings = parsed(asked)
-    trainable(name, **settings).meta_fit(described).save("known.npz")
-    with pytest.warns(HeadstartWarning, match="'given' of a table, which a fit does not compute"):
-        informed("pmf", "known.npz")
+    vectors = np.random.default_rng(0).random((len(whole), 3))
+    save_meta(whole.changed(metafeatures={"given": vectors}), tmp_path / "given.meta")
+    done = headstart("metatrain", "given.meta", "-m", "nearest", "-o", "known.npz")
+    assert "It reads meta-features given that are recorded with the meta-dataset" in done.out
+    table().to_csv("train.csv", index=False)
+    done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "known.npz")
+    assert done.code == 2, done.err
+    assert "no meta-features 'given' are recorded, and no extractor of that name can make them" in done.err
+
+
+def test_a_method_that_needs_tables_says_so_where_there_are_none(meta, headstart):
+    done = headstart("metatrain", meta, "-m", "tst_d2v", "-o", "known.npz")
+    assert done.code != 0
+    assert "'dataset2vec' are made of raw tables, and meta-dataset 'made' has none" in done.err
 
 
 def test_splits_without_one_to_learn_from_are_refused(headstart, tmp_path):
     save_meta(made_meta().changed(splits={"test": [0, 1]}), tmp_path / "tests.meta")
-    done = headstart("metatrain", "tests.meta", "-s", SMALL.format(5), "-o", "known.npz")
+    done = headstart("metatrain", "tests.meta", "-m", SMALL.format(5), "-o", "known.npz")
     assert done.code == 2
     assert "none to learn from; name the tasks with --split-file" in done.err

@@ -19,6 +19,7 @@ from headstart.errors import InvalidInput, MetaDataError
 from headstart.metadata import MetaDataset
 from headstart.metadata.files import VERSION, load_meta, read_header, save_meta
 from headstart.metadata.metadataset import NOT_TRIED
+from headstart.metadata.tables import TableFile
 from headstart.space import Algorithm, Encoded, Float, PipelineSpace, Stage
 from headstart.testing.examples import small_meta
 
@@ -35,7 +36,7 @@ def full_meta():
         splits={"train": [0, 1, 2], "validation": [3], "test": [5, 4]},
         name="everything",
         ids=[str(i) for i in range(6)],
-        tables=[Path("/tables/0.csv"), *[None] * 5],
+        tables=[TableFile(Path("/tables/0.csv"), "y"), *[None] * 5],
         about={"licence": "none", "paper": "Öztürk"},
         metafeatures={**meta.metafeatures, "a/b c": rng.random((6, 1)).astype(np.float32).astype(float)},
     )

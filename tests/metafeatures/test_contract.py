@@ -1,5 +1,4 @@
-import numpy as np
-from fakes import ColumnMeans
+from fakes import ColumnMeans, Whitened
 
 from headstart.testing import MetaFeaturesContract
 
@@ -8,6 +7,9 @@ class TestColumnMeans(MetaFeaturesContract):
     def make(self):
         return ColumnMeans()
 
-    def datasets(self):
-        rng = np.random.default_rng(0)
-        return [rng.standard_normal((n, 3)) for n in (5, 50)]
+
+class TestWhitened(MetaFeaturesContract):
+    """Reads other meta-features, and no table."""
+
+    def make(self):
+        return Whitened()

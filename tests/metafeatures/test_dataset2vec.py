@@ -1,40 +1,38 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from headstart.data import Dataset
-from headstart.errors import InvalidInput, ModelFileError
+from headstart.data.errors import DataWarning
+from headstart.errors import InvalidInput, ModelFileError, NeedsTable
+from headstart.learning.networks import MLP
+from headstart.metadata.tables import InMemory
 from headstart.metafeatures.dataset2vec import Dataset2Vec
 from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
 from headstart.metafeatures.table_arrays import TableArrays
 from headstart.testing import MetaFeaturesContract
+from headstart.testing.examples import small_meta
+from headstart.testing.tables import meta_with_tables, small_tables
 
 torch = pytest.importorskip("torch")
-
-
-def tables():
-    rng = np.random.default_rng(0)
-    wide = rng.standard_normal((60, 5))
-    frame = pd.DataFrame({"a": rng.exponential(size=80), "b": rng.choice(["x", "y", "z"], 80)})
-    frame.loc[::7, "a"] = np.nan
-    return [
-        (wide, np.where(wide[:, 0] > 0, "yes", "no")),
-        Dataset.from_arrays(frame, rng.choice(["u", "v", "w"], 80)),
-        (rng.random((50, 3)), rng.standard_normal(50)),
-    ]
 
 
 class TestDataset2Vec(MetaFeaturesContract):
     def make(self):
         return Dataset2Vec(outputs=6, units=8, blocks=1, depth=1, steps=5, n_tables=3)
 
-    def datasets(self):
-        return tables()
-
 
 @pytest.fixture(scope="module")
 def extractor():
-    return Dataset2Vec(outputs=6, units=16, blocks=1, depth=1, steps=5, n_tables=3).meta_fit(tables())
+    return Dataset2Vec(outputs=6, units=16, blocks=1, depth=1, steps=5, n_tables=3).meta_fit(meta_with_tables())
+
+
+def dataset(X, y, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return Dataset.from_arrays(X, y, **settings)
 
 
 def mixed(rng, n=70):
@@ -54,7 +52,7 @@ def mixed(rng, n=70):
 def test_the_order_of_rows_columns_and_classes_and_all_names_do_not_matter(extractor):
     rng = np.random.default_rng(1)
     frame, y = mixed(rng)
-    vector = extractor.transform((frame, y))
+    vector = extractor.transform(dataset(frame, y))
     rows = rng.permutation(len(frame))
     variants = {
         "rows": (frame.iloc[rows].reset_index(drop=True), y[rows]),
@@ -65,9 +63,9 @@ def test_the_order_of_rows_columns_and_classes_and_all_names_do_not_matter(extra
         "units": (frame.assign(number=1000.0 * frame["number"] + 5.0), y),
     }
     for what, table in variants.items():
-        np.testing.assert_allclose(extractor.transform(table), vector, rtol=1e-5, atol=1e-6, err_msg=what)
+        np.testing.assert_allclose(extractor.transform(dataset(*table)), vector, rtol=1e-5, atol=1e-6, err_msg=what)
     changed = frame.assign(number=frame["number"].to_numpy()[rows])
-    assert np.abs(extractor.transform((changed, y)) - vector).max() > 1e-4
+    assert np.abs(extractor.transform(dataset(changed, y)) - vector).max() > 1e-4
 
 
 def test_numpy_and_torch_give_the_same():
@@ -124,8 +122,9 @@ def test_the_loss_is_that_of_a_coin_and_has_gradients_everywhere():
 def test_batches_of_different_tables_are_told_apart_after_training():
     rng = np.random.default_rng(0)
     shapes = [rng.standard_normal, rng.standard_exponential, rng.standard_cauchy, rng.random]
-    kinds = [(shapes[i % 4]((150, 4)), rng.integers(0, 2, 150).astype(str)) for i in range(4)]
-    extractor = Dataset2Vec(8, 16, 1, 1, steps=60, learning_rate=3e-3, n_tables=4).meta_fit(kinds)
+    kinds = [dataset(shapes[i % 4]((150, 4)), rng.integers(0, 2, 150).astype(str)) for i in range(4)]
+    meta = small_meta(4).changed(tables=[InMemory(kind) for kind in kinds])
+    extractor = Dataset2Vec(8, 16, 1, 1, steps=60, learning_rate=3e-3, n_tables=4).meta_fit(meta)
     arrays = [TableArrays.of(k) for k in kinds]
     right = []
     for _ in range(40):
@@ -141,7 +140,7 @@ def test_batches_of_different_tables_are_told_apart_after_training():
 
 def test_large_tables_are_described_by_a_part_of_them():
     rng = np.random.default_rng(0)
-    table = TableArrays.of((rng.random((300, 40)), rng.integers(0, 7, 300).astype(str)), max_rows=100)
+    table = TableArrays.of(dataset(rng.random((300, 40)), rng.integers(0, 7, 300).astype(str)), max_rows=100)
     assert table.features.shape == (100, 40)
     part = table.most_pairs(30)
     assert part.features.shape[1] * part.targets.shape[1] <= 30
@@ -156,7 +155,7 @@ def test_large_tables_are_described_by_a_part_of_them():
 
 def test_numbers_are_standardised_and_nothing_is_missing():
     frame, y = mixed(np.random.default_rng(2))
-    table = TableArrays.of((frame, y))
+    table = TableArrays.of(dataset(frame, y))
     assert table.features.shape[1] == 1 + 3 + 1 + 1
     assert np.isfinite(table.features).all()
     number = frame["number"].to_numpy()
@@ -164,23 +163,43 @@ def test_numbers_are_standardised_and_nothing_is_missing():
     np.testing.assert_allclose(table.features[:, 0], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(table.targets.sum(axis=1), 1.0)
     with pytest.raises(InvalidInput, match="must have a target"):
-        TableArrays.of(Dataset.from_arrays(frame, None))
-    with pytest.raises(InvalidInput, match="pair"):
-        TableArrays.of(np.zeros((3, 2)))
+        TableArrays.of(dataset(frame, None))
 
 
-def test_it_comes_back_from_a_file(extractor, tmp_path):
-    extractor.save(tmp_path / "d2v.npz")
-    again = Dataset2Vec.load(tmp_path / "d2v.npz")
-    assert again.settings() == extractor.settings()
-    for table in tables():
-        np.testing.assert_array_equal(again.transform(table), extractor.transform(table))
+def test_a_file_of_something_else_is_refused(extractor, tmp_path):
     with pytest.raises(ModelFileError, match="no trained parameters"):
         Dataset2Vec.load(__file__)
 
 
 def test_it_must_be_trained_on_two_tables():
+    table = small_tables(1)[0]
     with pytest.raises(InvalidInput, match="call meta_fit"):
-        Dataset2Vec().transform(tables()[0])
-    with pytest.raises(InvalidInput, match="at least 2"):
-        Dataset2Vec().meta_fit(tables()[:1])
+        Dataset2Vec().transform(table)
+    with pytest.raises(NeedsTable, match="at least 2, got 1"):
+        Dataset2Vec().meta_fit(small_meta().changed(tables=[InMemory(table), *[None] * 5]))
+
+
+def test_a_method_can_train_the_network_further_as_a_part_of_its_own(extractor):
+    """A regressor from a table's vector to its mean loss, trained jointly with the network through the contract."""
+    meta, network, rng = meta_with_tables(), extractor.network, np.random.default_rng(0)
+    tables = [TableArrays.of(meta.dataset(task)) for task in range(len(meta))]
+    levels = torch.tensor(np.nanmean(meta.losses, axis=1))
+    head = MLP("head", (network.outputs, 1))
+    own = {**extractor.parameters, **head.initial(rng)}
+    tensors = {name: torch.tensor(value, requires_grad=True) for name, value in own.items()}
+
+    def error(batches):
+        return ((head(tensors, network(tensors, batches))[:, 0] - levels) ** 2).mean()
+
+    whole = [network.whole(table) for table in tables]
+    before = error(whole).item()
+    optimiser = torch.optim.Adam(tensors.values(), lr=1e-2)
+    for _ in range(30):
+        optimiser.zero_grad()
+        error(network.batches(tables, rng)).backward()
+        optimiser.step()
+    assert all(np.abs(tensors[name].grad.numpy()).max() > 0 for name in extractor.parameters if "weight" in name)
+    assert error(whole).item() < 0.5 * before
+    trained = {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+    np.testing.assert_allclose(network(trained, whole), network(tensors, whole).detach().numpy(), rtol=1e-8)
+    assert np.abs(network(trained, whole) - network(extractor.parameters, whole)).max() > 1e-3

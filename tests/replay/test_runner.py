@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from fakes import TableSurrogate
 
 from headstart import registry
 from headstart.errors import InvalidInput
 from headstart.metadata import MetaDataset
+from headstart.metadata.tables import TableFile
 from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
@@ -194,18 +196,18 @@ class TestTables:
             rows = rng.standard_normal((30, 2)) + task
             text = "\n".join(f"{a},{b},{'yes' if a > task else 'no'}" for a, b in rows)
             path.write_text(f"a,b,answer\n{text}\n")
-            paths.append(path if task not in (3, 6) else None)
-        return meta.changed(tables=paths, about={"target_column": "answer"})
+            paths.append(TableFile(path, "answer") if task not in (3, 6) else None)
+        return meta.changed(tables=paths)
 
     def test_run_on_the_tasks_that_have_one(self, with_tables, partition, monkeypatch):
         learned = []
 
         class Rows(MetaFeatures):
-            def meta_fit(self, datasets, meta=None):
-                learned.extend(dataset.name for dataset in datasets)
+            def meta_fit(self, meta):
+                learned.extend(meta.tasks[t] for t in range(len(meta)) if meta.dataset(t) is not None)
                 return self
 
-            def transform(self, dataset):
+            def transform(self, dataset, metafeatures=None):
                 return np.asarray(dataset.X.mean(), dtype=float)
 
         monkeypatch.setitem(registry._added["metafeatures"], "rows", Rows)
@@ -214,6 +216,16 @@ class TestTables:
         assert [row is not None for row in entry["curves"]] == [True, False, True]
         assert learned == list(with_tables.tasks[:3])
         assert "which the task at hand does not have" in entry["left_out"]
+
+    def test_a_method_that_reads_the_table_is_given_it(self, with_tables, partition, monkeypatch):
+        monkeypatch.setitem(registry._added["surrogate"], "by_table", TableSurrogate)
+        read = []
+        load = TableFile.__call__
+        monkeypatch.setattr(TableFile, "__call__", lambda file: [read.append(file.path.stem), load(file)][1])
+        results = replay(with_tables, ["random", "by_table"], partition, evaluations=6)
+        assert read == [str(task) for task in partition.test if with_tables.tables[task] is not None]
+        assert [row is not None for row in results.methods["by_table"]["curves"]] == [True, False, True]
+        assert "needs the table" in results.methods["by_table"]["left_out"]
 
     def test_without_any_table_it_is_said_that_they_could_not_run(self, meta, partition):
         results = replay(meta, ["nearest", "random"], partition, evaluations=6)

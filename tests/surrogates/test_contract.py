@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from fakes import TableSurrogate, TransductiveSurrogate
 
-from headstart.data import Dataset
 from headstart.errors import NeedsTable, UnknownPipeline
 from headstart.surrogates.forest import ForestSurrogate
 from headstart.surrogates.gp import GPSurrogate
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import live_task, small_meta
+from headstart.testing.tables import small_tables
 
 
 class TestGP(SurrogateContract):
@@ -42,12 +41,6 @@ class TestTransductive(SurrogateContract):
             model.fit(self.history(task)).predict(self.candidates(task))
 
 
-def with_table(task):
-    rng = np.random.default_rng(0)
-    table = Dataset.from_arrays(rng.standard_normal((20, 2)), np.arange(20) % 2, task="classification")
-    return replace(task, dataset=table)
-
-
 class TestTable(SurrogateContract):
     learns = False
 
@@ -55,10 +48,10 @@ class TestTable(SurrogateContract):
         return TableSurrogate()
 
     def model(self, task):
-        return super().model(with_table(task))
+        return super().model(replace(task, dataset=small_tables(1)[0]))
 
     def test_start_leaves_other_tasks_alone(self, task):
-        super().test_start_leaves_other_tasks_alone(with_table(task))
+        super().test_start_leaves_other_tasks_alone(replace(task, dataset=small_tables(1)[0]))
 
     def test_refuses_a_task_without_a_table(self):
         with pytest.raises(NeedsTable, match="needs the table"):

@@ -20,7 +20,8 @@ hyper-parameters are the likeliest for half of the observations. Targets are sta
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -34,6 +35,7 @@ from headstart.numerics.hyperparameters import Hyperparameters, spread_over_rank
 from headstart.numerics.kernels import CrossKernel, KernelName
 from headstart.numerics.standardisation import Standardisation
 from headstart.numerics.threads import one_blas_thread
+from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.surrogates.targets import Reshaping, reshaped
 from headstart.task import Task
@@ -49,113 +51,132 @@ _BLOCK = 1024
 _shared: WeakValueDictionary[tuple[Any, ...], BaseModels] = WeakValueDictionary()
 
 
-@dataclass(frozen=True)
-class _BaseModel:
-    """What a training task's model needs to predict; its matrix is factorised again where deviations are asked for."""
-
-    columns: Rows
-    targets: Array  # standardised
-    weights: Array
-    known: Hyperparameters
-
-
+@dataclass(eq=False)
 class BaseModels:
-    """Gaussian processes of all training tasks.
+    """Gaussian processes of T training tasks: what they need to predict, as plain arrays.
 
     Parameters
     ----------
-    meta
-        Its tasks are learned from, each on its own.
-    n_observations
-        Most observations of a task that its model sees.
-    reshaping
-        Of the targets, see `headstart.surrogates.targets`.
-    with_stds
-        Whether deviations of recorded pipelines are wanted, too.
+    pipelines
+        All P recorded ones.
+    columns
+        Of each task, which of the pipelines its model saw.
+    targets
+        Of each task, those pipelines' targets, standardised.
+    weights
+        Of each task, what its covariances with those pipelines are multiplied by.
+    length_scales
+        (T, d)
+    scales
+        (T, 3): output scale, noise and mean.
     """
 
-    def __init__(
-        self, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is", with_stds: bool = False
-    ) -> None:
+    pipelines: Encoded
+    columns: list[Rows]
+    targets: list[Array]
+    weights: list[Array]
+    length_scales: Array
+    scales: Array
+
+    @classmethod
+    def learn(cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> BaseModels:
+        """From the tasks of a meta-dataset, each on its own.
+
+        Parameters
+        ----------
+        n_observations
+            Most observations of a task that its model sees.
+        reshaping
+            Of the targets, see `headstart.surrogates.targets`.
+        """
         if not len(meta):
             raise InvalidInput("models of training tasks need at least one of them, the meta-dataset has none")
         if n_observations < 2:
             raise InvalidInput(f"n_observations must be at least 2, got {n_observations!r}")
-        self.pipelines = meta.pipelines
-        self.known = meta.everything
         features = meta.pipelines.features()
-        self.means: Singles = np.empty((len(meta), len(features)), dtype=np.float32)
-        self.stds: Singles | None = np.empty_like(self.means) if with_stds else None
-        self._models = []
+        columns, processes, targets = [], [], []
         for task in range(len(meta)):
-            model, process = _learn(features, meta.loss_row(task), n_observations, reshaping)
-            self._models.append(model)
-            if self.stds is None:
-                self.means[task] = self.mean(task, features)
-            else:
-                mean, std = process.posterior(features)
-                to = process.standardisation
-                self.means[task], self.stds[task] = to.apply(mean), std / to.scale
+            losses = meta.loss_row(task)
+            observed = np.flatnonzero(np.isfinite(losses))
+            seen = losses[observed].astype(np.float64)
+            chosen = spread_over_ranks(seen, n_observations)
+            columns.append(observed[chosen])
+            process = GaussianProcess(kernel=_KERNEL, max_fit_points=max(2, n_observations // 2))
+            values = reshaped(seen[chosen], reshaping)
+            processes.append(process.fit(features[columns[-1]], values))
+            targets.append(process.standardisation.apply(values))
+        known = [process.hyperparameters for process in processes]
+        return cls(
+            meta.pipelines,
+            columns,
+            targets,
+            [process.weights for process in processes],
+            np.array([k.length_scales for k in known]),
+            np.array([(k.output_scale, k.noise, k.mean or 0.0) for k in known]),
+        )
 
     @classmethod
-    def of(
-        cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is", with_stds: bool = False
-    ) -> BaseModels:
+    def of(cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> BaseModels:
         """The models of a meta-dataset; whoever asks for the same while they are in use gets the same object."""
-        keys = [(meta.key, n_observations, reshaping, more) for more in (True, False)]
-        for key in keys[:1] if with_stds else keys:
-            models = _shared.get(key)
-            if models is not None:
-                return models
-        models = _shared[keys[0] if with_stds else keys[1]] = cls(meta, n_observations, reshaping, with_stds)
+        key = (meta.key, n_observations, reshaping)
+        models = _shared.get(key)
+        if models is None:
+            models = _shared[key] = cls.learn(meta, n_observations, reshaping)
         return models
 
+    def arrays(self) -> dict[str, Any]:
+        """What it was made of, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @cached_property
+    def known(self) -> Pool:
+        """All recorded pipelines; ``known.rows(ids)`` are their columns."""
+        return Pool(self.pipelines)
+
+    @cached_property
+    def means(self) -> Singles:
+        """μ (T, P) of all recorded pipelines."""
+        features = self.pipelines.features()
+        return np.stack([self.mean(task, features).astype(np.float32) for task in range(len(self))])
+
+    @cached_property
+    def stds(self) -> Singles:
+        """σ (T, P) of all recorded pipelines."""
+        features = self.pipelines.features()
+        return np.stack([self.std(task, features).astype(np.float32) for task in range(len(self))])
+
     def __len__(self) -> int:
-        return len(self._models)
+        return len(self.columns)
 
     def mean(self, task: int, points: Array) -> Array:
         """μ of one task at features ``(n, d)``: shape ``(n,)``."""
-        model = self._models[task]
-        mean = np.full(len(points), model.known.mean or 0.0)
-        if not len(model.columns) or not len(points):
+        output_scale, _, constant = self.scales[task]
+        mean = np.full(len(points), constant)
+        if not len(self.columns[task]) or not len(points):
             return mean
         with one_blas_thread():
             covariances = CrossKernel(
                 _KERNEL,
-                self._inputs(model),
-                np.log(model.known.length_scales),
-                np.log(model.known.output_scale),
+                self._inputs(task),
+                np.log(self.length_scales[task]),
+                np.log(output_scale),
                 min(_BLOCK, len(points)),
             )
             for start in range(0, len(points), _BLOCK):
                 block = slice(start, start + _BLOCK)
-                mean[block] += covariances(points[block]) @ model.weights
+                mean[block] += covariances(points[block]) @ self.weights[task]
         return mean
 
     def std(self, task: int, points: Array) -> Array:
         """σ of one task at features ``(n, d)``: shape ``(n,)``."""
-        model = self._models[task]
+        known = Hyperparameters(self.length_scales[task], *self.scales[task].tolist())
         process = GaussianProcess(kernel=_KERNEL).condition(
-            self._inputs(model), model.targets, model.known, standardisation=Standardisation(0.0, 1.0)
+            self._inputs(task), self.targets[task], known, standardisation=Standardisation(0.0, 1.0)
         )
         return process.posterior(points)[1]
 
-    def _inputs(self, model: _BaseModel) -> Array:
-        return self.pipelines.features()[model.columns]
-
-
-def _learn(
-    features: Array, losses: NDArray[Any], n_observations: int, reshaping: Reshaping
-) -> tuple[_BaseModel, GaussianProcess]:
-    observed = np.flatnonzero(np.isfinite(losses))
-    targets = losses[observed].astype(np.float64)
-    chosen = spread_over_ranks(targets, n_observations)
-    columns, targets = observed[chosen], reshaped(targets[chosen], reshaping)
-    process = GaussianProcess(kernel=_KERNEL, max_fit_points=max(2, n_observations // 2)).fit(
-        features[columns], targets
-    )
-    known = _BaseModel(columns, process.standardisation.apply(targets), process.weights, process.hyperparameters)
-    return known, process
+    def _inputs(self, task: int) -> Array:
+        return self.pipelines.features()[self.columns[task]]
 
 
 class BasePredictions:
@@ -234,13 +255,13 @@ class BasePredictions:
     def variance(self, weights: Array, encoded: Encoded) -> Array:
         """Σ_t w_t² σ_t²(x): shape ``(n,)``."""
         variance = np.zeros(len(encoded))
-        columns, stds = self._columns(encoded), self._models.stds
-        points = self._points(encoded) if columns is None or stds is None else np.zeros((0, 0))
+        columns = self._columns(encoded)
+        points = self._points(encoded) if columns is None else np.zeros((0, 0))
         for task in np.flatnonzero(weights).tolist():
-            if columns is None or stds is None:
+            if columns is None:
                 std = self._models.std(task, points)
             else:
-                std = stds[task, columns].astype(np.float64)
+                std = self._models.stds[task, columns].astype(np.float64)
             variance += (weights[task] * std) ** 2
         return variance
 

@@ -52,7 +52,8 @@ class RGPE(TaskEnsemble):
         Of the bootstrap; the same history gives the same weights.
     """
 
-    needs_stds = True
+    looked_up = ("means", "stds")
+    adjustable = frozenset({"n_samples", "dilution", "n_live", "seed"})
 
     def __init__(
         self,

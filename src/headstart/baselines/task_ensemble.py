@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,20 @@ class TaskEnsemble(Surrogate):
         Most training tasks that are used on a whole space.
     """
 
-    needs_stds: ClassVar[bool] = False
-    """Whether `spread` asks for the deviations of the training tasks' models."""
+    looked_up: ClassVar[tuple[str, ...]] = ("means",)
+    """What of the training tasks' models is looked up for recorded pipelines."""
+    keeps: ClassVar[tuple[str, ...]] = ("models",)
+    adjustable = frozenset({"n_live"})
     _models: BaseModels | None = None
+
+    @property
+    def models(self) -> dict[str, Any] | None:
+        """Those of the training tasks, as arrays."""
+        return None if self._models is None else self._models.arrays()
+
+    @models.setter
+    def models(self, arrays: dict[str, Any] | None) -> None:
+        self._models = None if arrays is None else BaseModels(**arrays)
 
     def __init__(self, n_observations: int = 200, targets: str = "as_is", n_live: int = 10) -> None:
         if n_live < 1:
@@ -53,7 +64,9 @@ class TaskEnsemble(Surrogate):
         self.n_live = n_live
 
     def meta_fit(self, meta: MetaDataset) -> Self:
-        self._models = BaseModels.of(meta, self.n_observations, self.targets, self.needs_stds)
+        self._models = BaseModels.of(meta, self.n_observations, self.targets)
+        for name in self.looked_up:
+            getattr(self._models, name)  # now, once, and not in each process of a replay
         self.meta_key = f"{type(self).__name__}-{meta.key}"
         return self
 

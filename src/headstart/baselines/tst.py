@@ -52,6 +52,8 @@ class TwoStageTransfer(TaskEnsemble):
         See `TaskEnsemble`.
     """
 
+    adjustable = frozenset({"bandwidth", "n_live"})
+
     def __init__(self, bandwidth: float, n_observations: int = 200, targets: str = "as_is", n_live: int = 10) -> None:
         super().__init__(n_observations, targets, n_live)
         if not bandwidth > 0:
@@ -103,6 +105,8 @@ class TSTDataset2Vec(TwoStageTransfer):
         See `TaskEnsemble`.
     """
 
+    keeps = (*TwoStageTransfer.keeps, "_vectors")
+
     def __init__(
         self,
         bandwidth: float = 0.5,
@@ -146,11 +150,12 @@ class TSTDataset2Vec(TwoStageTransfer):
     def distances(self, predicted: Array, observed: Array) -> Array:  # noqa: ARG002
         return self._distances
 
+    _vectors: Array
     _distances: Array
 
     @property
     def needs(self) -> Needs:
-        return Needs(metafeatures=frozenset({self.metafeatures}))
+        return super().needs | Needs(metafeatures=frozenset({self.metafeatures}))
 
 
 def relative_distances(vectors: Array, vector: Array) -> Array:

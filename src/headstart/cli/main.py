@@ -285,14 +285,9 @@ def replay(
 @app.command(rich_help_panel=_COMPARE)
 def metatrain(
     meta: Annotated[str, typer.Argument(metavar="META", help="Name of a meta-dataset, or the directory of one.")],
-    surrogate: Annotated[
+    method: Annotated[
         str,
-        typer.Option(
-            "--surrogate",
-            "-s",
-            metavar="NAME",
-            help="What learns: deeppipe, or with settings, 'deeppipe(steps=1000)'.",
-        ),
+        typer.Option("--method", "-m", metavar="M", help="What learns: oboe, or with settings, 'oboe(max_rank=10)'."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write what was learned.")],
     split_file: Annotated[
@@ -312,19 +307,20 @@ def metatrain(
         ),
     ] = False,
 ) -> None:
-    """Train a surrogate on recorded results, for 'fit --knowledge'.
+    """Train a method on recorded results, for 'fit --knowledge'.
 
     It learns from the training tasks and stops by the validation tasks; test
     tasks are left alone. A meta-dataset without splits is learned from whole.
+    Meta-features that the method needs are learned first, from raw tables.
 
     \b
     Example:
-      headstart metatrain tensor_oboe --surrogate deeppipe --out deeppipe.npz
+      headstart metatrain tensor_oboe --method deeppipe --out deeppipe.npz
       headstart fit train.csv -t y --space tensor_oboe --knowledge deeppipe.npz
     """
     from headstart.cli.metatrain import run
 
-    run(meta, surrogate, out, split_file, data, resume)
+    run(meta, method, out, split_file, data, resume)
 
 
 app.add_typer(meta.app, name="meta", rich_help_panel=_COMPARE)

@@ -161,7 +161,7 @@ def from_store(
     \b
     Example:
       headstart meta from-store monday tuesday --out ours.meta
-      headstart metatrain ours.meta --surrogate deeppipe --out ours.npz
+      headstart metatrain ours.meta --method deeppipe --out ours.npz
     """
     from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""``headstart metatrain``: a surrogate that learned from recorded results, in a file."""
+"""``headstart metatrain``: a method that learned from recorded results, in a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,26 +20,33 @@ from headstart.errors import InvalidInput
 from headstart.learning.monitor import Check, Monitor, monitored, unfinished_key
 from headstart.metadata.metadataset import MetaDataset
 
+if TYPE_CHECKING:
+    from headstart.knowledge.files import Knowledge
+
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data: Path | None, resume: bool) -> None:
+def run(meta_name: str, method: str, out: Path, split_file: Path | None, data: Path | None, resume: bool) -> None:
     """Meta-train and write the file; what is unfinished lies beside it until then."""
-    from headstart.knowledge.files import trainable
+    from headstart.knowledge.files import Knowledge, learner
     from headstart.metadata.sources import load
-    from headstart.replay.protocol import Method
 
     _check(out)
-    method = Method.parse(surrogate)
-    model = trainable(method.name, **method.settings)
-    learned_from = _tasks(load(meta_name, data), split_file)
-    key = hashlib.sha256(json.dumps([model.describe(), learned_from.key], sort_keys=True).encode()).hexdigest()
+    model = learner(method)
+    meta = load(meta_name, data)
+    train, validation = _tasks(meta, split_file)
+    learned_from = [model.describe(), meta.learning(train, validation).key]
+    key = hashlib.sha256(json.dumps(learned_from, sort_keys=True).encode()).hexdigest()
     checks: list[Check] = []
     state = out.with_name(f"{out.name}.part")
     resume = _goes_on(state, key, resume)
+    missing = sorted(model.needs.metafeatures - set(meta.metafeatures))
+    if missing:
+        tables = sum(meta.tables[task] is not None for task in (*train, *validation))
+        say(f"meta-features {', '.join(missing)} come first; tables are known for {tables} tasks")
     began = time.monotonic()
     try:
-        with _progress(method.text) as show:
+        with _progress(method) as show:
 
             def told(check: Check) -> None:
                 checks.append(check)
@@ -47,27 +54,40 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
                     show(check)
 
             with monitored(Monitor(told, state, key, resume)) as monitor:
-                model.meta_fit(learned_from)
-        model.save(out)
+                knowledge = Knowledge.learn(model, meta, train, validation)
+        knowledge.save(out)
     except KeyboardInterrupt:
         if any(out.parent.glob(f"{state.name}.*")):
             say("stopped; go on with --resume")
         raise
     monitor.remove()
-    tasks = f"{len(learned_from)} tasks"
-    if learned_from.validation is not None:
-        tasks += f", {len(learned_from.validation)} to stop by"
-    typer.echo(f"{method.text}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
+    tasks = f"{len(train)} tasks" + (f", {len(validation)} to stop by" if validation else "")
+    typer.echo(f"{method}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
     typer.echo(f"written: {out} ({out.stat().st_size / 1e3:.0f} kB)")
-    if not getattr(model, "locates_new", True):
-        typer.echo(
-            "It knows the recorded pipelines alone: 'headstart fit' can use it where every pipeline of the space is on "
-            f"record{', and needs one trained with unseen=True elsewhere' if hasattr(model, 'unseen') else ''}."
-        )
+    for note in _notes(knowledge):
+        typer.echo(note)
     for name in _learned_nothing(checks):
         say(
             f"warning: {name} did not get better on tasks held out than it was at the start, so it knows nothing: "
-            f"{len(learned_from)} tasks may be too few to learn from"
+            f"{len(train)} tasks may be too few to learn from"
+        )
+
+
+def _notes(knowledge: Knowledge) -> Iterator[str]:
+    """Why a fit may not be able to use what was learned."""
+    learner: Any = knowledge.learner
+    for part in (learner, *map(learner.part, learner.parts)):
+        if not getattr(part, "locates_new", True):
+            unseen = ", and needs one trained with unseen=True elsewhere" if hasattr(part, "unseen") else ""
+            yield (
+                "It knows the recorded pipelines alone: 'headstart fit' can use it where every pipeline of the space "
+                f"is on record{unseen}."
+            )
+    recorded = sorted(learner.needs.metafeatures - set(knowledge.extractors))
+    if recorded:
+        yield (
+            f"It reads meta-features {', '.join(recorded)} that are recorded with the meta-dataset: 'headstart fit' "
+            "can use it only where an extractor of that name makes them for a table."
         )
 
 
@@ -89,22 +109,21 @@ def _check(out: Path) -> None:
         raise InvalidInput(f"the directory of {out} must be there; make it, or name another file with --out")
 
 
-def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
-    """What is learned from."""
+def _tasks(meta: MetaDataset, split_file: Path | None) -> tuple[list[int], list[int]]:
+    """Positions of the tasks to learn from, and of those to stop by."""
     if split_file is not None:
         from headstart.replay.partition import Partition
 
-        return Partition.read(split_file, meta).learning(meta)
+        partition = Partition.read(split_file, meta)
+        return list(partition.train), list(partition.validation)
     if not meta.splits:
-        return meta
+        return list(range(len(meta))), []
     if "train" not in meta.splits:
         raise InvalidInput(
             f"meta-dataset {meta.name!r} has splits {', '.join(sorted(meta.splits))} and none to learn from; name the "
             "tasks with --split-file"
         )
-    return meta.learning(
-        meta.splits["train"].tolist(), meta.splits.get("validation", meta.splits["train"][:0]).tolist()
-    )
+    return meta.splits["train"].tolist(), meta.splits["validation"].tolist() if "validation" in meta.splits else []
 
 
 def _learned_nothing(checks: list[Check]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from headstart.task import Task
 from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
 
 
-def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = None) -> Task:
+def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = None, *, table: bool = False) -> Task:
     """One task of a meta-dataset as a problem to solve.
 
     Its candidates are the pipelines observed on it, and those it is begun with: an initial pipeline without a value
@@ -28,6 +28,8 @@ def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = 
         The meta-dataset and the position of the task in it.
     initial
         Ids of the pipelines to begin with instead of those of the meta-dataset.
+    table
+        Whether the method needs the raw table, which is then read where it is known.
     """
     begin = meta.initial[task] if initial is None else tuple(initial)
     rows = meta.everything.rows(begin)
@@ -36,6 +38,7 @@ def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = 
     return Task(
         Pool(meta.pipelines.take(candidates)),
         key=f"{meta.name}: {meta.tasks[task]}",
+        dataset=meta.dataset(task) if table else None,
         metafeatures={
             name: vectors[task] for name, vectors in meta.metafeatures.items() if np.isfinite(vectors[task]).any()
         },

@@ -30,9 +30,11 @@ from headstart.fitting.refit import evaluate_all
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.history import History
-from headstart.knowledge.files import informed
+from headstart.knowledge.files import Knowledge
+from headstart.metafeatures.tables import table_metafeatures
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.optimizers.portfolio import Default
+from headstart.registry import create
 from headstart.store import Store
 from headstart.study import Study
 from headstart.task import Constraint, Task
@@ -144,10 +146,16 @@ class Run:
         while f"{stem}-{number}" in there:
             number += 1
         name = f"{stem}-{number - 1 if resume and number > 1 else number}"
+        knowledge = None if self.settings.knowledge is None else Knowledge.load(self.settings.knowledge)
+        optimizer = self._optimizer(knowledge, there[name].settings if name in there else {})
+        if isinstance(optimizer, Optimizer) and optimizer.needs.metafeatures:
+            extractors = {} if knowledge is None else knowledge.extractors
+            vectors = table_metafeatures(self.dataset, optimizer.needs.metafeatures, extractors)
+            self.task = replace(self.task, metafeatures=vectors)
         return Study(
             self.task,
             self.shelf,
-            self._optimizer(there[name].settings if name in there else {}),
+            optimizer,
             seed=self.settings.seed,
             limits=self.plan.limits,
             store=self.store,
@@ -156,15 +164,15 @@ class Run:
             callbacks=[_Callback(self)],
         )
 
-    def _optimizer(self, earlier: Mapping[str, Any]) -> Optimizer | str:
+    def _optimizer(self, knowledge: Knowledge | None, earlier: Mapping[str, Any]) -> Optimizer:
         """The optimizer; our own choices mind time where that is what is short, or as they did in the earlier run."""
         before = earlier.get("optimizer", {})
         acquisition = before.get("acquisition", "log_ei_per_second" if self.settings.seconds is not None else "log_ei")
         per_second = before.get("per_second", acquisition == "log_ei_per_second")
-        if self.settings.knowledge is not None:
-            return informed(self.settings.optimizer, self.settings.knowledge, per_second=per_second)
+        if knowledge is not None:
+            return knowledge.optimizer(self.settings.optimizer, per_second=per_second)
         if self.settings.optimizer != "default":
-            return self.settings.optimizer
+            return create("optimizer", self.settings.optimizer)  # type: ignore[no-any-return]
         return Default(self.plan.screen, per_second=per_second)
 
     # -- time -----------------------------------------------------------------------------------------------------

@@ -1,88 +1,115 @@
-"""Optimizers that begin with what a surrogate learned from other tasks."""
+"""`Knowledge`: what was learned from other tasks, in a file, and the optimizer that begins with it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headstart.errors import InvalidInput, ModelFileError, warn_user
-from headstart.registry import create, names, parsed
+from headstart.errors import InvalidInput, ModelFileError
+from headstart.learning.base import Learner
+from headstart.metafeatures.base import MetaFeatures
+from headstart.registry import Kind, create, names, parsed
 
 if TYPE_CHECKING:
-    from headstart.optimizers.bayes import Bayes
-    from headstart.surrogates.meta_trained import MetaTrained
+    from headstart.metadata.metadataset import MetaDataset
+    from headstart.optimizers.base import Optimizer
 
-_TAKES = "knowledge is a file that 'headstart metatrain' wrote"
-
-
-def trainable(name: str, /, **settings: Any) -> MetaTrained:
-    """A surrogate by its name whose training can be kept in a file; `InvalidInput` names those that there are."""
-    from headstart.surrogates.meta_trained import MetaTrained
-
-    if name in names("surrogate"):
-        try:
-            surrogate = create("surrogate", name, **settings)
-        except TypeError as error:
-            raise InvalidInput(str(error)) from error
-        if isinstance(surrogate, MetaTrained):
-            return surrogate
-    known = [other for other in names("surrogate") if isinstance(create("surrogate", other), MetaTrained)]
-    raise InvalidInput(f"{name!r} is no surrogate whose training is kept in a file; these are: {', '.join(known)}")
+_KINDS: tuple[Kind, ...] = ("optimizer", "surrogate")
 
 
-def _held(path: str | os.PathLike[str]) -> str:
-    """Name of the surrogate whose training is in a file."""
-    from headstart.learning.checkpoints import load_arrays
+def learner(text: str) -> Learner:
+    """A method that learns, by its name and settings; `InvalidInput` names those that there are."""
+    name, _ = parsed(text)
+    for kind in _KINDS:
+        if name in names(kind):
+            try:
+                made: Learner = create(kind, text)
+            except TypeError as error:  # a setting that it does not have
+                raise InvalidInput(str(error)) from error
+            if made.learns:
+                return made
+    known = [other for kind in _KINDS for other in names(kind) if create(kind, other).learns]
+    raise InvalidInput(
+        f"{name!r} is no method that learns from other tasks; these are: {', '.join(sorted(known))}"
+        if name in [*names("optimizer"), *names("surrogate")]
+        else f"no method is named {name!r}; these learn from other tasks: {', '.join(sorted(known))}"
+    )
 
-    try:
-        told = load_arrays(path)[1].get("surrogate")
-    except ModelFileError as error:
-        raise InvalidInput(f"{error}; {_TAKES}") from error
-    held = told.get("name") if isinstance(told, dict) else None
-    for name in names("surrogate"):
-        made = create("surrogate", name)
-        if type(made).__name__ == held and made.describe() == type(made)().describe():  # which a recipe is not
-            return name
-    raise InvalidInput(f"{os.fspath(path)!r} holds what no surrogate here has learned; {_TAKES}")
 
-
-def informed(optimizer: object, path: str | os.PathLike[str], *, per_second: bool = False) -> Bayes:
-    """Bayesian optimisation with a trained surrogate, trusted from the first suggestion on.
+@dataclass(frozen=True)
+class Knowledge:
+    """A method that has learned from other tasks, with what it takes to tell it of a new one.
 
     Parameters
     ----------
-    optimizer
-        ``"default"`` for the surrogate in the file, or its name. With settings, ``"deeppipe(fine_tune=kernel)"``, those
-        that only count on a new task are taken over; others must be those that it was trained with.
-    path
-        The file that its `save` wrote.
-    per_second
-        Weigh improvement by the seconds that a pipeline is expected to take: by those on record, if there are any.
+    learner
+        A surrogate or an optimizer.
+    extractors
+        Of the meta-features that it reads, by name.
     """
-    from headstart.learning.base import describe_part
-    from headstart.optimizers.bayes import Bayes
 
-    if not isinstance(optimizer, str):
-        raise InvalidInput(
-            f"knowledge belongs to an optimizer that is named, such as optimizer='deeppipe', got a "
-            f"{type(optimizer).__name__}; an object brings its own: Bayes(DeepPipe.load(file))"
-        )
-    if optimizer == "default":
-        optimizer = _held(path)
-    name, settings = parsed(optimizer)
-    wanted = trainable(name, **settings)
-    usual = describe_part(type(wanted)())  # a recipe, such as deeppipe_paper, asks for what it has another of
-    asked = {name: value for name, value in describe_part(wanted).items() if name in settings or value != usual[name]}
-    try:
-        surrogate = type(wanted).load(path).adjusted(**asked)
-    except ModelFileError as error:
-        raise InvalidInput(f"{error}; {_TAKES} with --surrogate {name}") from error
-    except InvalidInput as error:
-        raise type(error)(f"{optimizer} with knowledge {os.fspath(path)!r}: {error}") from error
-    if surrogate.needs.metafeatures:
-        needed = ", ".join(sorted(surrogate.needs.metafeatures))
-        warn_user(
-            f"{optimizer} was trained to look at meta-features {needed} of a table, which a fit does not compute: "
-            "it goes without"
-        )
-    return Bayes(surrogate, "log_ei_per_second" if per_second else "log_ei")
+    learner: Learner
+    extractors: Mapping[str, MetaFeatures] = field(default_factory=dict)
+
+    @classmethod
+    def learn(cls, method: Learner, meta: MetaDataset, train: Sequence[int], validation: Sequence[int]) -> Knowledge:
+        """Let a method learn from some tasks, after meta-features that it needs have been learned from them too.
+
+        Parameters
+        ----------
+        method
+            Is changed.
+        meta, train, validation
+            Positions of the tasks to learn from, and of those that tell when to stop.
+        """
+        from headstart.metafeatures.tables import with_metafeatures
+
+        part = meta.select([*train, *validation])
+        places = range(len(train))
+        part, extractors = with_metafeatures(part, method.needs.metafeatures, places)
+        return cls(method.meta_fit(part.learning(places, range(len(train), len(part)))), extractors)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file without code; `load` reads it."""
+        from headstart.learning.state import write
+
+        write(path, self.learner, self.extractors)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Knowledge:
+        """What `save` wrote, or that of a learner; `InvalidInput` for anything else."""
+        from headstart.learning.state import read
+
+        try:
+            held, extractors = read(path)
+        except ModelFileError as error:
+            raise InvalidInput(f"{error}; knowledge is a file that 'headstart metatrain' wrote") from error
+        return cls(held, {name: made for name, made in extractors.items() if isinstance(made, MetaFeatures)})
+
+    def optimizer(self, asked: object = "default", *, per_second: bool = False) -> Optimizer:
+        """The optimizer that begins with what was learned; a surrogate is trusted from the first suggestion on.
+
+        Parameters
+        ----------
+        asked
+            ``"default"`` for what was trained, or its name. With settings, ``"deeppipe(fine_tune=kernel)"``, those that
+            only count on a new task are taken over; others must be those that it was trained with.
+        per_second
+            Of a surrogate: weigh improvement by the seconds that a pipeline is expected to take, by those on record
+            if there are any.
+        """
+        if not isinstance(asked, str):
+            raise InvalidInput(
+                f"knowledge belongs to an optimizer that is named, such as optimizer='deeppipe', got a "
+                f"{type(asked).__name__}; an object brings its own: Bayes(DeepPipe.load(file))"
+            )
+        try:
+            held: Any = self.learner if asked == "default" else self.learner.like(asked)
+        except (InvalidInput, TypeError) as error:
+            raise InvalidInput(f"{asked} with this knowledge: {error}") from error
+        if held.kind == "optimizer":
+            return held  # type: ignore[no-any-return]
+        acquisition = "log_ei_per_second" if per_second else "log_ei"
+        return create("optimizer", "bayes", surrogate=held, acquisition=acquisition)  # type: ignore[no-any-return]

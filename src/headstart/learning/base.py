@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from headstart.errors import InvalidInput, ModelFileError
-from headstart.registry import Kind, create
+from headstart.registry import Kind, create, names, parsed
 
 if TYPE_CHECKING:
     from headstart.metadata.metadataset import MetaDataset
-
-FORMAT = 3
-"""Of files of learners; 2 held surrogates alone."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +84,11 @@ class Learner(ABC):
                 self.meta_key = part.meta_key or self.meta_key
         return self
 
+    @property
+    def learns(self) -> bool:
+        """Whether `meta_fit` learns something that a file can keep."""
+        return bool(self.keeps) or any(part is not None and part.learns for part in map(self.part, self.parts))
+
     def describe(self) -> dict[str, Any]:
         """Name and settings, for the record: JSON."""
         return describe_part(self)
@@ -98,58 +100,51 @@ class Learner(ABC):
         """
         checked, found = type(self)(**wanted), copy.copy(self)
         for name in wanted:
-            value = getattr(checked, name)
-            if name in self.adjustable:
+            value, held = getattr(checked, name), getattr(self, name)
+            if name in self.parts and isinstance(held, Learner) and value is not None:
+                setattr(found, name, held.like(value))
+            elif name in self.adjustable:
                 setattr(found, name, value)
-            elif name not in self.training_only_settings and getattr(self, name) != value:
+            elif name not in self.training_only_settings and held != value:
                 raise InvalidInput(
-                    f"{name}={value!r} is decided by training, and the file was trained with "
-                    f"{getattr(self, name)!r}; give a file that was trained so, or ask for what the file has"
+                    f"{name}={value!r} is decided by training, and the file was trained with {held!r}; give a file "
+                    "that was trained so, or ask for what the file has"
                 )
         return found
 
+    def like(self, wanted: Learner | str) -> Self:
+        """This learner with the settings of another of its class, or of one that is written ``NAME(setting=value)``.
+
+        Raises `InvalidInput` as `adjusted` does, and for one of another class.
+        """
+        name, written = parsed(wanted) if isinstance(wanted, str) else ("", {})
+        made = create("optimizer" if name in names("optimizer") else self.kind, wanted)
+        if type(made) is not type(self):
+            raise InvalidInput(f"what was trained is {type(self).__name__}, not {type(made).__name__}")
+        if self.kind == "optimizer" and name in names("surrogate"):  # searched with Bayes
+            return self.adjusted(surrogate=wanted)
+        usual = settings_of(type(made)())  # a recipe, such as deeppipe_paper, asks for what it has another of
+        asked = {k: v for k, v in settings_of(made).items() if k in written or _plain(v) != _plain(usual[k])}
+        return self.adjusted(**asked)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings and what was learned to a file without code; `load` reads it."""
-        from importlib.metadata import version
+        from headstart.learning.state import write
 
-        from headstart.learning.checkpoints import save_arrays
-        from headstart.learning.state import pack
-
-        if self.meta_key is None:
-            raise InvalidInput(f"{type(self).__name__} has learned nothing yet: call meta_fit before save")
-        arrays: dict[str, Any] = {}
-        content = pack(self, arrays)
-        save_arrays(path, arrays, {"format": FORMAT, "headstart": version("headstart"), "learner": content})
+        write(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """A learner as it was saved; nothing in the file is run."""
-        learner = load_learner(path)
+        from headstart.learning.state import read
+
+        learner, _ = read(path)
         if not isinstance(learner, cls):
             raise ModelFileError(f"{os.fspath(path)!r} must hold a {cls.__name__}, it holds a {type(learner).__name__}")
         return learner
 
     def restored(self) -> None:  # noqa: B027
         """Check what was read from a file; called by `load`. Raises `ModelFileError`, `ValueError` or `KeyError`."""
-
-
-def load_learner(path: str | os.PathLike[str]) -> Learner:
-    """The learner in a file, of whatever class it is."""
-    from headstart.learning.checkpoints import load_arrays
-    from headstart.learning.state import unpack
-
-    arrays, about = load_arrays(path)
-    if about.get("format") != FORMAT:
-        raise ModelFileError(
-            f"{os.fspath(path)!r} must have format {FORMAT}, got {about.get('format')!r}; it was written by "
-            f"Headstart {about.get('headstart', 'of an earlier version')}: train it again with 'headstart metatrain'"
-        )
-    try:
-        return unpack(about["learner"], arrays)
-    except ModelFileError:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{os.fspath(path)!r} holds no learner that can be read: {error}") from error
 
 
 def settings_of(part: Any) -> dict[str, Any]:
@@ -160,17 +155,20 @@ def settings_of(part: Any) -> dict[str, Any]:
 
 def describe_part(part: Any) -> dict[str, Any]:
     """Class name and constructor settings of a part, as JSON types; parts inside it are described in turn."""
-    settings: dict[str, Any] = {}
-    for name, value in settings_of(part).items():
-        if hasattr(value, "to_dict"):
-            value = value.to_dict()
-        elif isinstance(value, (list, tuple)):
-            value = [v.to_dict() if hasattr(v, "to_dict") else v for v in value]
-        elif not isinstance(value, (str, int, float, bool, type(None), dict)):
-            value = value.describe() if hasattr(value, "describe") else describe_part(value)
-        settings[name] = value
+    settings = {name: _plain(value) for name, value in settings_of(part).items()}
     if getattr(part, "revision", 1) != 1:
         settings["revision"] = part.revision
     if getattr(part, "meta_key", None) is not None:
         settings["meta_key"] = part.meta_key
     return {"name": type(part).__name__, **settings}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON types."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, list | tuple):
+        return [v.to_dict() if hasattr(v, "to_dict") else v for v in value]
+    if isinstance(value, str | int | float | bool | dict) or value is None:
+        return value
+    return value.describe() if hasattr(value, "describe") else describe_part(value)

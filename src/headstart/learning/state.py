@@ -23,23 +23,57 @@ entry         value
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import ModelFileError
+from headstart.errors import InvalidInput, ModelFileError
 from headstart.learning.base import Learner, settings_of
 from headstart.learning.training import Training
+from headstart.learning.checkpoints import load_arrays, save_arrays
 from headstart.registry import KINDS, find_class
 from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
 from headstart.trials import Fidelity
 
+FORMAT = 3
+"""Of files of learners; 2 held surrogates alone."""
+
 Arrays = dict[str, NDArray[Any]]
 _ENCODED = ("values", "active", "choice", "order", "ids")
+
+
+def write(path: str | os.PathLike[str], learner: Learner, extractors: Mapping[str, Learner] | None = None) -> None:
+    """Write a learner, and the extractors of meta-features that it reads, to a file without code."""
+    if learner.meta_key is None:
+        raise InvalidInput(f"{type(learner).__name__} has learned nothing yet: call meta_fit before save")
+    arrays: Arrays = {}
+    about = {"format": FORMAT, "headstart": version("headstart"), "learner": pack(learner, arrays)}
+    kept = {name: pack(made, arrays, f"{name}/") for name, made in (extractors or {}).items()}
+    save_arrays(path, arrays, {**about, "extractors": kept})
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Learner, dict[str, Learner]]:
+    """What `write` wrote; nothing in the file is run."""
+    arrays, about = load_arrays(path)
+    if about.get("format") != FORMAT:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} must have format {FORMAT}, got {about.get('format')!r}; it was written by "
+            f"Headstart {about.get('headstart', 'of an earlier version')}: train it again with 'headstart metatrain'"
+        )
+    try:
+        extractors = {name: unpack(content, arrays) for name, content in about["extractors"].items()}
+        return unpack(about["learner"], arrays), extractors
+    except ModelFileError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{os.fspath(path)!r} holds no learner that can be read: {error}") from error
 
 
 def pack(learner: Learner, arrays: Arrays, name: str = "") -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """A meta-dataset as a directory: `save_meta` and `load_meta`.
 
 ============================  =========================================================================================
-``meta.json``                 format, name, space, tasks, ids, splits, initial designs, about, and of each other file
-                              its size and SHA-256
+``meta.json``                 format, name, space, tasks, ids, splits, initial designs, about, where tables that are
+                              files lie, and of each other file its size and SHA-256
 ``pipelines.parquet``         a row per pipeline: its id, the algorithm of each stage, values and active columns, and
                               where it is free the order of the stages
 ``losses.parquet``            a row per pipeline, a column per task, in the order of ``meta.json``; NaN is missing
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import HeadstartError, InvalidInput, MetaDataError
 from headstart.metadata.metadataset import MetaDataset
+from headstart.metadata.tables import as_json, from_json
 from headstart.space.encoded import Encoded
 from headstart.space.space import PipelineSpace
 
@@ -160,7 +161,7 @@ def _described(meta: MetaDataset) -> dict[str, Any]:
         "ids": list(meta.ids),
         "splits": {name: positions.tolist() for name, positions in meta.splits.items()},
         "initial": [list(row) for row in meta.initial],
-        "tables": [None if table is None else str(table) for table in meta.tables],
+        "tables": [as_json(table) for table in meta.tables],
         "about": dict(meta.about),
         "pipelines": len(meta.pipelines),
         "missing": float(np.mean([np.isnan(meta.loss_row(t)).mean() for t in range(len(meta))])) if len(meta) else 0.0,
@@ -295,7 +296,7 @@ def _restored(place: Path, header: Mapping[str, Any]) -> MetaDataset:
         splits=header["splits"],
         name=header["name"],
         ids=header["ids"],
-        tables=[None if table is None else Path(table) for table in header["tables"]],
+        tables=[from_json(table) for table in header["tables"]],
         about=header["about"],
     )
 

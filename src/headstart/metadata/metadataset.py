@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput, UnknownName, suggestion
+from headstart.errors import InvalidInput, UnknownName, suggestion, warn_user
+from headstart.metadata.tables import Table
 from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.trials import Status
+
+if TYPE_CHECKING:
+    from headstart.data import Dataset
 
 Matrix = NDArray[np.floating[Any]]
 Rows = NDArray[np.int64]
@@ -56,7 +60,7 @@ class MetaDataset:
     ids
         What the tasks are called elsewhere, such as at OpenML; their names when omitted.
     tables
-        Where the raw table of each task lies; ``None`` where that is not known.
+        What reads the raw table of each task, see `headstart.metadata.tables`; ``None`` where it is not known.
     about
         Source, licence, what a loss is, and the like: text.
     """
@@ -74,7 +78,7 @@ class MetaDataset:
         splits: Mapping[str, Sequence[int]] | None = None,
         name: str = "meta",
         ids: Sequence[str] | None = None,
-        tables: Sequence[Path | None] | None = None,
+        tables: Sequence[Table | None] | None = None,
         about: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
@@ -91,6 +95,8 @@ class MetaDataset:
         """Tasks beside these that a method may use to decide when to stop learning, and for nothing else."""
         self._matrices = {"losses": losses, "seconds": seconds, "statuses": statuses}
         self._rows: Rows | None = None
+        self._datasets: dict[Table, Dataset | None] = {}
+        """Tables that were read, for all that was selected from the same meta-dataset; they are not pickled."""
         self._check()
 
     def _check(self) -> None:
@@ -153,6 +159,21 @@ class MetaDataset:
         row: NDArray[np.floating[Any]] | None = self._row("seconds", task)
         return row
 
+    def dataset(self, task: int) -> Dataset | None:
+        """The raw table of one task, read when it is first asked for; ``None`` where there is none to be read."""
+        table = self.tables[task]
+        if table is None:
+            return None
+        if table not in self._datasets:
+            self._datasets[table] = None
+            try:
+                with warnings.catch_warnings():  # of what a fit would do with it
+                    warnings.simplefilter("ignore")
+                    self._datasets[table] = table()
+            except Exception as error:  # loaders are anyone's
+                warn_user(f"the table of task {self.tasks[task]!r} cannot be read, so it goes without: {error}")
+        return self._datasets[table]
+
     def select(self, tasks: Sequence[int] | NDArray[np.int64]) -> MetaDataset:
         """The same pipelines on some of the tasks; what it shares is not copied. It has no splits of its own."""
         rows = np.asarray(tasks, dtype=np.int64)
@@ -162,7 +183,7 @@ class MetaDataset:
         part.initial, part.tables = tuple(self.initial[i] for i in rows), tuple(self.tables[i] for i in rows)
         part.metafeatures = MappingProxyType({name: vectors[rows] for name, vectors in self.metafeatures.items()})
         part.splits, part.validation = MappingProxyType({}), None
-        part._matrices = self._matrices
+        part._matrices, part._datasets = self._matrices, self._datasets
         part._rows = rows if self._rows is None else self._rows[rows]
         if "everything" in self.__dict__:
             part.__dict__["everything"] = self.everything
@@ -185,7 +206,7 @@ class MetaDataset:
         _, ((pipelines, losses, tasks, metafeatures), others, validation) = self.__reduce__()
         given = {"pipelines": pipelines, "losses": losses, "tasks": tasks, "metafeatures": metafeatures, **others}
         changed = MetaDataset(**{**given, **fields})
-        changed.validation = validation
+        changed.validation, changed._datasets = validation, self._datasets
         return changed
 
     def mapped(self, function: Callable[[Matrix], Matrix]) -> MetaDataset:

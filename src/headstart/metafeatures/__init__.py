@@ -1,5 +1,5 @@
 """Extractors that describe a dataset by a vector."""
 
-from headstart.metafeatures.base import MetaFeatures
+from headstart.metafeatures.base import MetaFeatures, TableNetwork
 
-__all__ = ["MetaFeatures"]
+__all__ = ["MetaFeatures", "TableNetwork"]

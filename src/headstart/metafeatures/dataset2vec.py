@@ -13,28 +13,28 @@ columns or classes. (3) Networks half as deep as the published ones by default; 
 
 from __future__ import annotations
 
-import inspect
-import os
-from collections.abc import Sequence
-from typing import Any, Self
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import InvalidInput, ModelFileError, check_positive
+from headstart.errors import InvalidInput, NeedsTable, check_positive
 from headstart.learning.backend import require_torch
-from headstart.learning.checkpoints import load_arrays, save_arrays
 from headstart.learning.networks import Parameters
 from headstart.learning.training import Training, train_network
 from headstart.metadata.metadataset import MetaDataset
-from headstart.metafeatures.base import MetaFeatures
-from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
+from headstart.metafeatures.base import MetaFeatures, TableNetwork
+from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss
 from headstart.metafeatures.table_arrays import TableArrays
 from headstart.numerics.threads import one_blas_thread
 
+if TYPE_CHECKING:
+    from headstart.data import Dataset
+
 Array = NDArray[np.float64]
 
-_BATCH_ROWS, _BATCH_FEATURES, _BATCH_TARGETS = 256, 8, 3
 _TRAINING_ROWS = 20_000
 _HELD_OUT, _LEAST_FOR_HOLDING_OUT = 0.15, 10
 _VALIDATION_ROUNDS = 6
@@ -43,7 +43,7 @@ _VALIDATION_ROUNDS = 6
 class Dataset2Vec(MetaFeatures):
     """Learned meta-features of a table: a deep set over its (feature, target) pairs.
 
-    `meta_fit` needs torch; `transform` NumPy alone. Tables are `Dataset` objects or pairs ``(X, y)``.
+    `meta_fit` needs torch; `transform` NumPy alone.
 
     Parameters
     ----------
@@ -58,8 +58,11 @@ class Dataset2Vec(MetaFeatures):
     max_rows, max_pairs
         Most rows and most (feature, target) pairs that a table is described with.
     seed
-        Of initial parameters, batches and of what is left out of large tables.
+        Of initial parameters, of batches and of which rows are left out of large tables.
     """
+
+    keeps = ("_parameters",)
+    _parameters: Parameters | None = None
 
     def __init__(
         self,
@@ -91,12 +94,11 @@ class Dataset2Vec(MetaFeatures):
         self.max_rows = max_rows
         self.max_pairs = max_pairs
         self.seed = seed
-        self._parameters: Parameters | None = None
 
     @property
-    def network(self) -> Dataset2VecNetwork:
+    def network(self) -> TableNetwork:
         """The architecture; a method that trains it further adds its parameters to its own."""
-        return Dataset2VecNetwork(self.units, self.outputs, self.blocks, self.depth)
+        return Dataset2VecNetwork(self.units, self.outputs, self.blocks, self.depth, self.max_pairs)
 
     @property
     def parameters(self) -> Parameters:
@@ -105,12 +107,13 @@ class Dataset2Vec(MetaFeatures):
             raise InvalidInput("Dataset2Vec learns from tables: call meta_fit or load first")
         return self._parameters
 
-    def meta_fit(self, datasets: Sequence[Any], meta: MetaDataset | None = None) -> Self:  # noqa: ARG002
-        if len(datasets) < 2:
-            raise InvalidInput(f"Dataset2Vec learns to tell tables apart and needs at least 2, got {len(datasets)}")
+    def meta_fit(self, meta: MetaDataset) -> Self:
         torch = require_torch("meta-training of Dataset2Vec")
         rng = np.random.default_rng(self.seed)
-        tables = [TableArrays.of(dataset, _TRAINING_ROWS, self.seed) for dataset in datasets]
+        found = [meta.dataset(task) for task in range(len(meta))]
+        tables = [TableArrays.of(dataset, _TRAINING_ROWS, self.seed) for dataset in found if dataset is not None]
+        if len(tables) < 2:
+            raise NeedsTable(f"Dataset2Vec learns to tell tables apart and needs at least 2, got {len(tables)}")
         order = rng.permutation(len(tables))
         held = max(2, round(_HELD_OUT * len(tables))) if len(tables) >= _LEAST_FOR_HOLDING_OUT else 0
         training = [tables[i] for i in order[held:]]
@@ -119,7 +122,7 @@ class Dataset2Vec(MetaFeatures):
 
         def loss(tensors: dict[str, Any], batches: tuple[list[Array], list[int]]) -> Any:
             pairs, labels = batches
-            vectors = network(tensors, [torch.from_numpy(p) for p in pairs])
+            vectors = network(tensors, pairs)
             owner = torch.tensor(labels)
             first, second = torch.triu_indices(len(labels), len(labels), offset=1)
             same = owner[first] == owner[second]
@@ -137,37 +140,18 @@ class Dataset2Vec(MetaFeatures):
             "Dataset2Vec",
         )
         self._parameters = trained.parameters
+        digest = hashlib.sha256(b"".join(value.tobytes() for _, value in sorted(trained.parameters.items())))
+        self.meta_key = f"{meta.name}-{digest.hexdigest()[:16]}"
         return self
 
     def draw(self, tables: Sequence[TableArrays], rng: np.random.Generator) -> tuple[list[Array], list[int]]:
         """Two batches, as pairs (q, I, 2), of each of some tables, and the places of these tables."""
         chosen = [int(i) for i in rng.permutation(len(tables))[: self.n_tables] for _ in range(2)]
-        drawn = [tables[i].batch(rng, _BATCH_ROWS, _BATCH_FEATURES, _BATCH_TARGETS) for i in chosen]
-        return [table_pairs(b.features, b.targets) for b in drawn], chosen
+        return self.network.batches([tables[i] for i in chosen], rng), chosen
 
-    def transform(self, dataset: Any) -> Array:
-        table = TableArrays.of(dataset, self.max_rows, self.seed).most_pairs(self.max_pairs, self.seed)
+    def transform(self, dataset: Dataset | None, metafeatures: Mapping[str, Array] = {}) -> Array:  # noqa: ARG002
+        if dataset is None:
+            raise NeedsTable("Dataset2Vec describes a table, and the task has none")
+        batch = self.network.whole(TableArrays.of(dataset, self.max_rows, self.seed))
         with one_blas_thread():
-            return np.asarray(self.network(self.parameters, [table_pairs(table.features, table.targets)])[0])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write settings and what was learned to a file without pickles; `load` reads it."""
-        save_arrays(path, self.parameters, {"metafeatures": {"name": type(self).__name__, **self.settings()}})
-
-    def settings(self) -> dict[str, Any]:
-        """What it was made with."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """An extractor as it was saved."""
-        arrays, about = load_arrays(path)
-        try:
-            settings = dict(about["metafeatures"])
-            if settings.pop("name") != cls.__name__:
-                raise ModelFileError(f"{os.fspath(path)!r} holds a {about['metafeatures']['name']}")
-            extractor = cls(**settings)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{os.fspath(path)!r} holds no {cls.__name__} that can be read: {error}") from error
-        extractor._parameters = arrays
-        return extractor
+            return np.asarray(self.network(self.parameters, [batch])[0])

@@ -33,12 +33,14 @@ from numpy.typing import NDArray
 
 from headstart.learning.backend import require_torch
 from headstart.learning.networks import MLP, Parameters, activate, dense, initial_dense
+from headstart.metafeatures.table_arrays import TableArrays
 
 Array = NDArray[np.float64]
 
 _EPSILON = 1e-6
 _BLOCK_ROWS = 1 << 15
 """Rows that NumPy carries through the first network at a time."""
+_BATCH_ROWS, _BATCH_FEATURES, _BATCH_TARGETS = 256, 8, 3
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class ResidualMLP:
 
 @dataclass(frozen=True)
 class Dataset2VecNetwork:
-    """The architecture of Dataset2Vec; its parameters are entries of a mapping that begin with `name`.
+    """The architecture of Dataset2Vec, a `TableNetwork`; its parameters are entries of a mapping.
 
     Parameters
     ----------
@@ -103,6 +105,8 @@ class Dataset2VecNetwork:
         K and V.
     blocks, depth
         Of the first and the last network.
+    max_pairs
+        Most (feature, target) pairs of a whole table.
     name
         What the names of its parameters begin with.
     """
@@ -111,6 +115,7 @@ class Dataset2VecNetwork:
     outputs: int = 32
     blocks: int = 2
     depth: int = 2
+    max_pairs: int = 200
     name: str = "dataset2vec"
 
     @cached_property
@@ -129,18 +134,29 @@ class Dataset2VecNetwork:
         """Random parameters."""
         return self.within.initial(rng) | self.between.initial(rng) | self.last.initial(rng)
 
-    def __call__(self, parameters: Mapping[str, Any], tables: Sequence[Any]) -> Any:
-        """Vectors (N, V) of N tables, each given by its pairs (q, I, 2); arrays with arrays, tensors with tensors."""
-        if isinstance(tables[0], np.ndarray):
-            pooled = [self._pooled(parameters, pairs) for pairs in tables]
+    def batches(self, tables: Sequence[TableArrays], rng: np.random.Generator) -> list[Array]:
+        """Pairs (q, I, 2) of some rows, features and targets of each table."""
+        drawn = [table.batch(rng, _BATCH_ROWS, _BATCH_FEATURES, _BATCH_TARGETS) for table in tables]
+        return [table_pairs(batch.features, batch.targets) for batch in drawn]
+
+    def whole(self, table: TableArrays) -> Array:
+        """Pairs (q, I, 2) of a whole table."""
+        part = table.most_pairs(self.max_pairs)
+        return table_pairs(part.features, part.targets)
+
+    def __call__(self, parameters: Mapping[str, Any], batches: Sequence[Any]) -> Any:
+        """Vectors (N, V) of N tables, each given by its pairs (q, I, 2)."""
+        if isinstance(parameters[f"{self.within.name}.first.bias"], np.ndarray):
+            pooled = [self._pooled(parameters, pairs) for pairs in batches]
             join, stack = np.concatenate, np.stack
         else:
             torch = require_torch("Dataset2Vec")
             join, stack = torch.cat, torch.stack
-            hidden = self.within(parameters, join([pairs.reshape(-1, 2) for pairs in tables]))
+            tensors = [torch.as_tensor(pairs) for pairs in batches]
+            hidden = self.within(parameters, join([pairs.reshape(-1, 2) for pairs in tensors]))
             pooled = [
                 part.reshape(*pairs.shape[:2], self.units).mean(1)
-                for pairs, part in zip(tables, hidden.split([p.shape[0] * p.shape[1] for p in tables]), strict=True)
+                for pairs, part in zip(tensors, hidden.split([p.shape[0] * p.shape[1] for p in tensors]), strict=True)
             ]
         encoded = self.between(parameters, join(pooled))
         means, start = [], 0

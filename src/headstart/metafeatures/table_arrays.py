@@ -17,7 +17,6 @@ nor on the order of rows.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -53,9 +52,8 @@ class TableArrays:
     targets: Single
 
     @classmethod
-    def of(cls, dataset: Any, max_rows: int | None = None, seed: int = 0) -> Self:
-        """From a `Dataset`, or from features and target as ``(X, y)``; of more than `max_rows` rows a random part."""
-        table = _as_dataset(dataset)
+    def of(cls, table: Dataset, max_rows: int | None = None, seed: int = 0) -> Self:
+        """From a dataset; of more than `max_rows` rows a random part."""
         if table.y is None:
             raise InvalidInput(f"a table must have a target to be described by pairs with it, {table.name!r} has none")
         if max_rows is not None and table.n_rows > max_rows:
@@ -99,16 +97,6 @@ class TableArrays:
         targets = np.sort(rng.permutation(n_targets)[: max(1, int(np.sqrt(limit)))])
         features = np.sort(rng.permutation(n_features)[: max(1, limit // len(targets))])
         return TableArrays(self.features[:, features], self.targets[:, targets])
-
-
-def _as_dataset(dataset: Any) -> Dataset:
-    if isinstance(dataset, Dataset):
-        return dataset
-    if isinstance(dataset, tuple) and len(dataset) == 2:
-        with warnings.catch_warnings():  # who describes a table is not about to learn from it
-            warnings.simplefilter("ignore")
-            return Dataset.from_arrays(*dataset)
-    raise InvalidInput(f"a table to describe must be a Dataset or a pair (X, y), got {type(dataset).__name__}")
 
 
 def _numbers(column: pd.Series[Any], kind: Kind) -> list[Array]:

@@ -44,6 +44,7 @@ class Bayes(Optimizer):
     """
 
     parts: ClassVar[Mapping[str, Kind]] = {"surrogate": "surrogate"}
+    adjustable = frozenset({"acquisition", "n_initial", "n_samples", "n_starts", "random_share"})
 
     def __init__(
         self,

@@ -104,7 +104,8 @@ class Portfolio(Optimizer):
         self.normalise: Normalisation = normalise
 
     parts: ClassVar[Mapping[str, Kind]] = {"then": "optimizer"}
-    keeps = ("_learned",)
+    keeps: ClassVar[tuple[str, ...]] = ("_learned",)
+    adjustable = frozenset({"screen", "promote"})
     _learned: Encoded | None = None
 
     def meta_fit(self, meta: MetaDataset) -> Self:
@@ -175,12 +176,14 @@ class Default(Portfolio):
         Prefer pipelines that are fast, which is worth it when time is what is short.
     """
 
+    keeps = ()  # its list is that of the space, not learned
+
     def __init__(self, screen: Fidelity | None = None, promote: int = 5, per_second: bool = False) -> None:
         then = Bayes(acquisition="log_ei_per_second" if per_second else "log_ei")
         super().__init__((), then, screen, promote)
         self.per_second = per_second
 
-    def meta_fit(self, meta: MetaDataset) -> Self:  # its list is that of the space, not learned
+    def meta_fit(self, meta: MetaDataset) -> Self:
         return Optimizer.meta_fit(self, meta)
 
     def prepare(self) -> None:

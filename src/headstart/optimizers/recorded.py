@@ -145,6 +145,11 @@ class RecordedOptimizer(Optimizer):
         if self._recorded is None:
             raise InvalidInput(f"{type(self).__name__} learns from other tasks: call meta_fit before start")
         self.known = KnownCandidates(self._recorded, self.task.candidates)
+        if not len(self.known) and self.task.candidates.pool is None:
+            raise SpaceError(
+                f"{type(self).__name__} chooses among recorded pipelines of space {self._recorded.space.name!r}, and "
+                f"none of them belongs to space {self.task.space.name!r}: search the space that it learned of"
+            )
         self.begin()
 
     def begin(self) -> None:

@@ -169,7 +169,7 @@ def run_task(
     losses = meta.loss_row(task)
     optimum, found = float(np.nanmin(losses)), float(np.nanmax(losses))
     objective, limits = Replay(meta, task), Limits()
-    run = optimizer.start(recorded_task(meta, task, begin), seed)
+    run = optimizer.start(recorded_task(meta, task, begin, table=optimizer.needs.table), seed)
     regrets = np.zeros(evaluations)
     chosen: list[int] = []
     seconds, suggestions = 0.0, 0

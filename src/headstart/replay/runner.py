@@ -199,15 +199,10 @@ def _run_method(
 
 
 def _described(meta: MetaDataset, template: Optimizer, partition: Partition) -> MetaDataset:
-    """With the meta-features that a method needs, where they are not there and can be made."""
-    missing = sorted(template.needs.metafeatures - set(meta.metafeatures))
-    if not missing or not any(meta.tables):
-        return meta
+    """With the meta-features that a method needs."""
     from headstart.metafeatures.tables import with_metafeatures
 
-    for name in missing:
-        meta = with_metafeatures(meta, name, partition.train)
-    return meta
+    return with_metafeatures(meta, template.needs.metafeatures, partition.train)[0]
 
 
 def _one(

@@ -99,7 +99,7 @@ class RecordedGP(LocatedGP):
         if task.candidates.pool is None and not self.locates_new and not self.covers(task):
             raise UnknownPipeline(
                 f"{type(self).__name__} knows only the recorded pipelines of its meta-dataset, and space "
-                f"{task.space.name!r} has others; PMF can learn where those are: headstart metatrain META --surrogate "
+                f"{task.space.name!r} has others; PMF can learn where those are: headstart metatrain META --method "
                 "'pmf(unseen=True)'"
             )
         with one_blas_thread():

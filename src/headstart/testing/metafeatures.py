@@ -4,47 +4,72 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
+from headstart.registry import find_class
+from headstart.testing.tables import meta_with_tables
 
 
 class MetaFeaturesContract(ABC):
-    """Subclass it in a test file, return your extractor from `make` and some datasets from `datasets`."""
+    """Subclass it in a test file and return your extractor from `make`."""
 
     @abstractmethod
     def make(self) -> MetaFeatures:
         """A new extractor, before `meta_fit`."""
 
-    @abstractmethod
-    def datasets(self) -> Sequence[Any]:
-        """At least two datasets it can describe."""
+    def meta(self) -> MetaDataset:
+        """What it learns from and then describes: at least two tasks, with what it needs."""
+        return meta_with_tables()
 
     def extractor(self) -> MetaFeatures:
-        return self.make().meta_fit(self.datasets())
+        return self.make().meta_fit(self.meta())
+
+    def vectors(self, extractor: MetaFeatures) -> list[NDArray[np.float64]]:
+        """Of all tasks, made of nothing but what it says that it needs."""
+        meta, needs = self.meta(), extractor.needs
+        return [
+            extractor.transform(
+                meta.dataset(task) if needs.table else None,
+                {name: meta.metafeatures[name][task] for name in needs.metafeatures},
+            )
+            for task in range(len(meta))
+        ]
 
     def test_gives_finite_vectors_of_one_length(self) -> None:
-        extractor = self.extractor()
-        vectors = [np.asarray(extractor.transform(d)) for d in self.datasets()]
-        assert {v.ndim for v in vectors} == {1}
-        assert len({len(v) for v in vectors}) == 1
-        assert all(np.isfinite(v).all() for v in vectors)
+        vectors = self.vectors(self.extractor())
+        assert {vector.ndim for vector in vectors} == {1}
+        assert len({len(vector) for vector in vectors}) == 1
+        assert all(np.isfinite(vector).all() for vector in vectors)
 
     def test_is_deterministic(self) -> None:
-        for dataset in self.datasets():
-            np.testing.assert_array_equal(self.extractor().transform(dataset), self.extractor().transform(dataset))
+        np.testing.assert_array_equal(self.vectors(self.extractor()), self.vectors(self.extractor()))
 
     def test_tells_datasets_apart(self) -> None:
-        extractor = self.extractor()
-        first, second, *_ = self.datasets()
-        assert not np.array_equal(extractor.transform(first), extractor.transform(second))
+        first, second, *_ = self.vectors(self.extractor())
+        assert not np.array_equal(first, second)
 
     def test_leaves_the_dataset_as_it_is(self) -> None:
-        for dataset in self.datasets():
+        extractor, meta = self.extractor(), self.meta()
+        if extractor.needs.table:
+            dataset = meta.dataset(0)
             before = pickle.dumps(copy.deepcopy(dataset))
-            self.extractor().transform(dataset)
+            extractor.transform(dataset, {name: vectors[0] for name, vectors in meta.metafeatures.items()})
             assert pickle.dumps(copy.deepcopy(dataset)) == before
+
+    def test_comes_back_from_a_file(self) -> None:
+        extractor = self.extractor()
+        assert extractor.learns == (extractor.meta_key is not None)
+        if extractor.learns and find_class("metafeatures", type(extractor).__name__) is type(extractor):
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "extractor.npz"
+                extractor.save(file)
+                again = type(extractor).load(file)
+            assert again.describe() == extractor.describe()
+            np.testing.assert_array_equal(self.vectors(again), self.vectors(extractor))

@@ -46,10 +46,13 @@ def test_tables(tmp_path, meta):
     (tmp_path / "pmf_tables").mkdir()
     for i in (1464, 50, 7):
         with gzip.open(tmp_path / "pmf_tables" / f"{i}.csv.gz", "wt") as stream:
-            stream.write("a,__target__\n1,x\n")
+            stream.write("a,__target__\n1,0\n2,1\n3,1\n4,0\n")
     found = with_extras(meta, tmp_path)
-    assert [None if t is None else t.name for t in found.tables] == [None, "1464.csv.gz", None, None, None, "50.csv.gz"]
+    names = [None if table is None else table.path.name for table in found.tables]
+    assert names == [None, "1464.csv.gz", None, None, None, "50.csv.gz"]
     assert found.about["tables"] == "known for 2 of 6 tasks"
+    assert found.dataset(1).task == "binary"
+    assert found.dataset(0) is None
 
 
 def test_ids_of_other_places_do_not_match_by_chance(tmp_path, meta):

@@ -2,7 +2,7 @@
 
 ================================  =====================================================================================
 ``meta/pmf_metafeatures.csv``     a row per dataset, its OpenML id first; becomes ``metafeatures["handcrafted"]``
-``pmf_tables/<id>.csv.gz``        raw tables; become `MetaDataset.tables`
+``pmf_tables/<id>.csv.gz``        raw tables, the target in ``__target__``; `MetaDataset.tables` then reads them
 ================================  =====================================================================================
 
 What is missing stays missing: NaN, and a row of NaN for a task whose dataset has no row. ``about["metafeatures"]`` says
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
+from headstart.metadata.tables import TableFile
 
 FEATURES = "meta/pmf_metafeatures.csv"
 TABLES = "pmf_tables"
@@ -37,12 +38,11 @@ def with_extras(meta: MetaDataset, data: Path) -> MetaDataset:
             missing = np.full(len(next(iter(rows.values()))), np.nan)
             vectors["handcrafted"] = np.array([rows.get(i, missing) for i in meta.ids])
             about["metafeatures"] = f"handcrafted: known for {known} of {len(meta)} tasks"
-    files = [data / TABLES / f"{i}.csv.gz" for i in meta.ids]
-    tables = [file if file.is_file() else before for file, before in zip(files, meta.tables, strict=True)]
+    files = [TableFile(data / TABLES / f"{i}.csv.gz", "__target__", "classification") for i in meta.ids]
+    tables = [file if file.path.is_file() else before for file, before in zip(files, meta.tables, strict=True)]
     found = sum(table is not None for table in tables)
     if found:
         about["tables"] = f"known for {found} of {len(meta)} tasks"
-        about["target_column"] = "__target__"
     return meta.changed(metafeatures=vectors, tables=tables, about=about)
 
 
