@@ -525,7 +525,7 @@ class TestBadInput:
             ({"n_jobs": 1.5}, InvalidInput, "n_jobs must be"),
             ({"memory_limit": 4}, InvalidInput, "in bytes"),
             ({"memory_limit": 10**7}, InvalidInput, "must be at least"),
-            ({"random_state": -1}, InvalidInput, "seed must be"),
+            ({"random_state": -1}, InvalidInput, "random_state must be"),
             ({"max_members": 0}, InvalidInput, "max_members must be"),
             ({"constraints": {"latency": "fast"}}, InvalidInput, "bounded by a number"),
             ({"constraints": {"latncy": 1}}, UnknownName, "did you mean 'latency'"),

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from headstart import Algorithm, HeadstartClassifier, HeadstartError, HeadstartRegressor
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel
 from headstart.fitting import container, trusted
-from headstart.fitting.saving import load
+from headstart.estimators import load
 from headstart.space import catalog
 
 
@@ -99,7 +99,7 @@ def test_everything_comes_back(fitted, saved):
     pd.testing.assert_frame_equal(again.failures_, fitted.failures_)
     pd.testing.assert_frame_equal(again.leaderboard(X, y), fitted.leaderboard(X, y))
     pd.testing.assert_frame_equal(again.feature_importance(X, y, repeats=1), fitted.feature_importance(X, y, repeats=1))
-    with pytest.raises(InvalidInput, match="look at best_pipeline_ before saving"):
+    with pytest.raises(InvalidInput, match="access best_pipeline_ before saving"):
         again.best_pipeline_
     with pytest.raises(InvalidInput, match="not a HeadstartRegressor"):
         HeadstartRegressor.load(saved)
