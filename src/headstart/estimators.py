@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from inspect import cleandoc
 from os import PathLike
 from typing import Any
@@ -23,7 +22,6 @@ def _documentation(summary: str, *described: type) -> str:
     return "\n".join([summary, "", "Parameters", "----------", *entries, "", attributes])
 
 
-@dataclass(eq=False, repr=False)
 class HeadstartClassifier(ClassifierMixin, ClassifierParameters, HeadstartEstimator):  # type: ignore[misc]
     __doc__ = (
         _documentation("Finds and fits a classifier for a table within a budget.", Parameters, ClassifierParameters)
@@ -46,7 +44,6 @@ Examples
         return self._fitted.predict_proba(self._checked(X))
 
 
-@dataclass(eq=False, repr=False)
 class HeadstartRegressor(RegressorMixin, HeadstartEstimator):  # type: ignore[misc]
     __doc__ = _documentation("Finds and fits a regressor for a table within a budget.", Parameters)
 

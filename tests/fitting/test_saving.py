@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from headstart import Algorithm, HeadstartClassifier, HeadstartError, HeadstartRegressor
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel
-from headstart.fitting import container, trusted
 from headstart.estimators import load
+from headstart.fitting import container, trusted
 from headstart.space import catalog
 
 

@@ -101,10 +101,9 @@ def find_model(path: Path) -> Path:
 def load_model(path: Path) -> HeadstartClassifier | HeadstartRegressor:
     """The estimator in the directory of a fit, or in a file."""
     file = find_model(path)
-    from headstart.fitting.saving import load
+    from headstart.estimators import load
 
-    found: HeadstartClassifier | HeadstartRegressor = load(file)
-    return found
+    return load(file)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headstart.cli.display import clock
+from headstart.cli.display import clock, counted
 
 _REASONS = {
     "interrupted": "stopped by Ctrl-C",
@@ -55,7 +55,7 @@ def _headline(report: dict[str, Any]) -> str:
 
 def _counts(report: dict[str, Any]) -> str:
     failed = {status: n for status, n in sorted(report["statuses"].items()) if status != "ok"}
-    words = f"{report['pipelines']} {'pipeline' if report['pipelines'] == 1 else 'pipelines'} tried"
+    words = f"{counted(report['pipelines'])} tried"
     if report["new_pipelines"] < report["pipelines"]:
         words += f" ({report['new_pipelines']} of them now)"
     if failed:

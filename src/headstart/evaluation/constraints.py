@@ -160,8 +160,10 @@ def parse_constraints(given: Mapping[str, float] | Iterable[str | Constraint] | 
 def _parsed(given: str | Constraint) -> tuple[str, Any]:
     if isinstance(given, Constraint):
         return given.name, given.upper
-    name, sign, bound = given.partition("<=")
+    name, _, bound = given.partition("<=")
     try:
         return name.strip(), float(bound)
     except ValueError:
-        raise InvalidInput(f"a constraint must read 'NAME <= NUMBER', such as 'latency <= 1e-3', got {given!r}") from None
+        raise InvalidInput(
+            f"a constraint must read 'NAME <= NUMBER', such as 'latency <= 1e-3', got {given!r}"
+        ) from None

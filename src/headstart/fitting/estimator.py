@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,6 @@ from headstart.fitting.settings import Parameters, Settings
 from headstart.history import History
 
 
-@dataclass(eq=False, repr=False)
 class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
     """What both estimators share.
 
@@ -50,15 +48,14 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         Plain sentences: what was inferred, left out and chosen.
     """
 
-    if TYPE_CHECKING:
-        model_: Model
-        leaderboard_: pd.DataFrame
-        failures_: pd.DataFrame
-        history_: History
-        notes_: list[str]
+    model_: Model
+    leaderboard_: pd.DataFrame
+    failures_: pd.DataFrame
+    history_: History
+    notes_: list[str]
 
-    _kind: ClassVar[Literal["classification", "regression"]]
-    _run: ClassVar[Run | None] = None
+    _kind: Literal["classification", "regression"]
+    _run: Run | None = None
 
     def fit(
         self,
@@ -142,7 +139,9 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         if isinstance(X, Dataset):
             given = [name for name, value in {"y": y, **roles}.items() if value is not None]
             if given:
-                raise InvalidInput(f"a Dataset already has its target and roles; give {', '.join(given)} to Dataset instead")
+                raise InvalidInput(
+                    f"a Dataset already has its target and roles; give {', '.join(given)} to Dataset instead"
+                )
             if (X.task == "regression") != (self._kind == "regression"):
                 found = f"its task is {X.task}" if X.task else "it has no target"
                 raise InvalidInput(f"{type(self).__name__} needs a dataset for {self._kind}, but {found}")

@@ -111,7 +111,12 @@ class Run:
             constraints=settings.bounds,
         )
         self.objective = LiveObjective(
-            self.space, dataset, self.plan.splits, self.metric.given, [c.name for c in settings.bounds], keep_models=True
+            self.space,
+            dataset,
+            self.plan.splits,
+            self.metric.given,
+            [c.name for c in settings.bounds],
+            keep_models=True,
         )
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
         self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room)

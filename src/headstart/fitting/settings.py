@@ -161,7 +161,8 @@ class Settings(ClassifierParameters):
     @classmethod
     def of(cls, parameters: Parameters) -> Self:
         """A checked copy; a parameter that `parameters` does not have is at its default."""
-        return cls(**{f.name: getattr(parameters, f.name, f.default) for f in fields(cls)})
+        given: dict[str, Any] = {f.name: getattr(parameters, f.name, f.default) for f in fields(cls)}
+        return cls(**given)
 
     @property
     def seconds(self) -> float | None:
