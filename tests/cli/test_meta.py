@@ -59,7 +59,7 @@ def test_what_is_there_is_fetched_again_only_if_asked(capsys, fake_pip):
     fake_pip("sys.exit('ERROR: called')")
     code, out, _ = run(capsys, "fetch", "zap")
     assert code == 0
-    assert "already; --again fetches it anew" in out
+    assert "--again fetches it again" in out
     code, _, err = run(capsys, "fetch", "zap", "--again")
     assert code == 1
     assert "ERROR" not in err

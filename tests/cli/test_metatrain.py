@@ -125,7 +125,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
     arguments = ["metatrain", meta, "-s", SMALL.format(20)]
     whole = headstart(*arguments, "-o", "whole.npz", *told)
     assert whole.code == 0
-    assert ("nothing unfinished is beside whole.npz" in whole.err) == bool(told)
+    assert ("there is no unfinished training of whole.npz" in whole.err) == bool(told)
 
     def interrupted(_, path):
         raise KeyboardInterrupt
@@ -134,7 +134,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
         patched.setattr(DeepPipe, "save", interrupted)
         stopped = headstart(*arguments, "-o", "again.npz")
     assert stopped.code == 130
-    assert "go on with --resume" in stopped.err
+    assert "continue with --resume" in stopped.err
     again = headstart(*arguments, "-o", "again.npz", *told)
     assert again.code == 0
     assert ("unfinished training goes on" in again.err) == (not told)
@@ -266,4 +266,4 @@ def test_splits_without_one_to_learn_from_are_refused(headstart, tmp_path):
     save_meta(made_meta().changed(splits={"test": [0, 1]}), tmp_path / "tests.meta")
     done = headstart("metatrain", "tests.meta", "-s", SMALL.format(5), "-o", "known.npz")
     assert done.code == 2
-    assert "none to learn from; name the tasks with --split-file" in done.err
+    assert "no training tasks; give them with --split-file" in done.err

@@ -87,7 +87,7 @@ def test_replay_on_a_drawn_partition(meta, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name at least one method"),
+        ([], "give at least one method"),
         (["-m", "forrest"], "did you mean 'forest'"),
         (["-m", "gp(kernel=none)"], "kernel"),
         (["-m", "gp(colour=red)"], "colour"),
@@ -161,7 +161,7 @@ def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kept", "words"), [(True, "the same command goes on"), (False, "goes on from here if it has --out FILE")]
+    ("kept", "words"), [(True, "the same command continues"), (False, "continues from here if it has --out FILE")]
 )
 def test_ctrl_c_is_answered_by_how_to_go_on(kept, words, capsys):
     with pytest.raises(KeyboardInterrupt), showing_progress(kept):

@@ -181,10 +181,10 @@ def test_only_models_are_overwritten(fitted, saved, tmp_path):
         archive.writestr("thesis.txt", "years of work")
     for path, content in ((other, other.read_bytes()), (tmp_path / "note.txt", b"hello")):
         path.write_bytes(content)
-        with pytest.raises(ModelFileError, match="no Headstart model, so it was left alone"):
+        with pytest.raises(ModelFileError, match="not a Headstart model, so it was left alone"):
             fitted.save(path)
         assert path.read_bytes() == content
-    with pytest.raises(ModelFileError, match="is a folder"):
+    with pytest.raises(ModelFileError, match="is a directory"):
         fitted.save(tmp_path)
     with pytest.raises(ModelFileError, match="must exist"):
         fitted.save(tmp_path / "no" / "model")
@@ -228,9 +228,9 @@ def test_damaged_files_are_said_to_be(saved, tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(ModelFileError, match="must be a model that save wrote"):
             load(path)
-    with pytest.raises(ModelFileError, match="no file"):
+    with pytest.raises(ModelFileError, match="not found"):
         load(tmp_path / "nothing")
-    with pytest.raises(ModelFileError, match="folder"):
+    with pytest.raises(ModelFileError, match="directory"):
         load(tmp_path)
 
 

@@ -96,7 +96,7 @@ def test_mistakes_are_refused_and_change_nothing(place, new_log, proposal, trial
 def test_names_and_keys(place, new_log):
     with place.open() as store:
         new_log(store).close()
-        with pytest.raises(StudyExists, match=r"study 'study' exists .* open it to go on, or give another name"):
+        with pytest.raises(StudyExists, match=r"study 'study' already exists .* open it, or give another name"):
             new_log(store)
         with pytest.raises(UnknownName, match=r"no study 'studdy' .* did you mean 'study'"):
             store.read_study("studdy")
@@ -244,13 +244,13 @@ def test_places_that_are_no_place_for_a_store(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match=r"file is a file; .*sqlite:///"):
         Store.open(tmp_path / "file")
-    with pytest.raises(StoreError, match=r"is not a Headstart store, it holds file"):
+    with pytest.raises(StoreError, match=r"is not a Headstart store, it contains file"):
         Store.open(tmp_path)
     for location in ("mysql://u:secret@host/db", "sqlite:///x.db?mode=ro", "sqlite://host/x", "what://"):
         with pytest.raises(StoreError, match=r"sqlite:///file.db") as caught:
             Store.open(location)
         assert "secret" not in str(caught.value)
-    with pytest.raises(StoreError, match=r"there is no directory .*missing; make it first"):
+    with pytest.raises(StoreError, match=r"there is no directory .*missing; create it first"):
         Store.open(f"sqlite:///{tmp_path}/missing/x.db")
     for location in (tmp_path / "none", f"sqlite:///{tmp_path}/none.db"):
         with pytest.raises(StoreError, match=r"there is no store"):

@@ -1,4 +1,4 @@
-"""The command ``headstart``. Here its parts are only declared; each imports what it needs when it is called."""
+"""The command ``headstart``. Commands are only declared here; each imports what it needs when it is called."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def fit(
         search_option(
             "--constraint",
             metavar="BOUND",
-            help="What the model must satisfy, such as 'latency <= 1e-3'; may be repeated.",
+            help="What the model must satisfy, such as 'latency <= 1ms'; may be repeated.",
         ),
     ] = None,
     optimizer: Annotated[
@@ -258,8 +258,8 @@ def leaderboard(
 def importance(model: Model, table: Table, best: Best = None, json: AsJson = False) -> None:
     """Show how much each column matters to a model.
 
-    A column's values are shuffled, and the score falls by so much. It is best
-    done on a table that was not trained on; the table must have the target.
+    It is how much the score drops when the column's values are shuffled. Best
+    use a table that was not trained on; it must have the target.
 
     \b
     Example:
@@ -296,7 +296,7 @@ def inspect(
     drop: Drop = None,
     kinds: Kinds = None,
 ) -> None:
-    """Show what is inferred from a table: kinds of columns, the task, what looks suspicious.
+    """Show what is inferred from a table: kinds of columns, the task, anything suspicious.
 
     \b
     Example:
@@ -323,17 +323,17 @@ def replay(
     split: Annotated[str, typer.Option(help="Tasks to replay: test, or validation to choose settings on.")] = "test",
     split_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON lists train, validation, test of task positions instead."),
+        typer.Option(metavar="FILE", help="JSON file with task positions: lists train, validation, test."),
     ] = None,
-    evaluations: Annotated[int, typer.Option(min=1, metavar="N", help="Steps of a run, initial ones included.")] = 100,
+    evaluations: Annotated[int, typer.Option(min=1, metavar="N", help="Evaluations per run, with initial ones.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, metavar="K", help="Runs of each method on each task.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at a time; results do not depend on it.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at once; results do not depend on it.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Keep results as JSON; methods in it are not run again."),
+        typer.Option("--out", "-o", metavar="FILE", help="JSON file of results; methods already in it are not rerun."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw mean rank and mean regret, as .svg, .png or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Plot mean rank and mean regret, as .svg, .png or .pdf.")
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
@@ -342,8 +342,8 @@ def replay(
 ) -> None:
     """Compare methods on recorded results: what would each have found, after how many evaluations?
 
-    Methods that learn from other tasks do so on the training tasks only. A
-    replay that is stopped goes on where it was when it is started again.
+    Methods that learn from other tasks use only the training tasks. A replay
+    that was stopped continues when it is started again.
 
     \b
     Example:
@@ -416,7 +416,7 @@ def methods() -> None:
 def show_space(
     name: Annotated[
         str | None,
-        typer.Argument(help="Name of a space; all names when omitted.", autocompletion=complete.spaces),
+        typer.Argument(help="Name of a space; omit it to list all.", autocompletion=complete.spaces),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the space as JSON.")] = False,
 ) -> None:
@@ -446,7 +446,7 @@ def studies(
     from headstart.store import Store
 
     if "://" not in store and not Path(store).exists():
-        raise InvalidInput(f"there is no store at {store}; check the place")
+        raise InvalidInput(f"there is no store at {store}; check the path")
     with Store.open(store, create=False) as opened:
         if name is None:
             show_studies(opened, json)
@@ -455,12 +455,12 @@ def studies(
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command; what goes wrong is one line on standard error, never a traceback."""
+    """Run the command; an error is one line on standard error, never a traceback."""
     from headstart.cli.messages import MISTAKE, plain_warnings, report, say
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character still shows the rest
     if args is not None:  # called by a program, which may have loaded this long ago
         cli.began = time_now()
     code: int | None

@@ -24,7 +24,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data: Path | None, resume: bool) -> None:
-    """Meta-train and write the file; what is unfinished lies beside it until then."""
+    """Meta-train and write the file; until then an unfinished training is kept next to it."""
     from headstart.knowledge.files import trainable
     from headstart.metadata.sources import load
     from headstart.replay.protocol import Method
@@ -51,22 +51,22 @@ def run(meta_name: str, surrogate: str, out: Path, split_file: Path | None, data
         model.save(out)
     except KeyboardInterrupt:
         if any(out.parent.glob(f"{state.name}.*")):
-            say("stopped; go on with --resume")
+            say("stopped; continue with --resume")
         raise
     monitor.remove()
     tasks = f"{len(learned_from)} tasks"
     if learned_from.validation is not None:
-        tasks += f", {len(learned_from.validation)} to stop by"
+        tasks += f", {len(learned_from.validation)} for early stopping"
     typer.echo(f"{method.text}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
     typer.echo(f"written: {out} ({out.stat().st_size / 1e3:.0f} kB)")
     if not getattr(model, "locates_new", True):
         typer.echo(
-            "It knows the recorded pipelines alone: 'headstart fit' can use it where every pipeline of the space is on "
+            "It knows only the recorded pipelines: 'headstart fit' can use it where every pipeline of the space is on "
             f"record{', and needs one trained with unseen=True elsewhere' if hasattr(model, 'unseen') else ''}."
         )
     for name in _learned_nothing(checks):
         say(
-            f"warning: {name} did not get better on tasks held out than it was at the start, so it knows nothing: "
+            f"warning: {name} did not improve on held-out tasks, so it has learned nothing: "
             f"{len(learned_from)} tasks may be too few to learn from"
         )
 
@@ -75,7 +75,7 @@ def _goes_on(state: Path, key: str, resume: bool) -> bool:
     """Whether to go on with what an earlier run left: where it is of the same settings, without being told to, too."""
     left = sorted(state.parent.glob(f"{glob.escape(state.name)}.*"))
     if resume and not left:
-        say(f"nothing unfinished is beside {state.with_suffix('')}, so it begins at the start")
+        say(f"there is no unfinished training of {state.with_suffix('')}, so training starts from the beginning")
     if not resume and left:
         resume = all(unfinished_key(path) == key for path in left)
         say("an unfinished training " + ("goes on" if resume else "of other settings or tasks is dropped"))
@@ -84,9 +84,9 @@ def _goes_on(state: Path, key: str, resume: bool) -> bool:
 
 def _check(out: Path) -> None:
     if out.exists():
-        raise InvalidInput(f"{out} is there already; name another file with --out, or remove it")
+        raise InvalidInput(f"{out} already exists; choose another file with --out, or remove it")
     if not out.absolute().parent.is_dir():
-        raise InvalidInput(f"the directory of {out} must be there; make it, or name another file with --out")
+        raise InvalidInput(f"the directory of {out} must exist; create it, or choose another file with --out")
 
 
 def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
@@ -99,8 +99,8 @@ def _tasks(meta: MetaDataset, split_file: Path | None) -> MetaDataset:
         return meta
     if "train" not in meta.splits:
         raise InvalidInput(
-            f"meta-dataset {meta.name!r} has splits {', '.join(sorted(meta.splits))} and none to learn from; name the "
-            "tasks with --split-file"
+            f"meta-dataset {meta.name!r} has splits {', '.join(sorted(meta.splits))} and no training tasks; give "
+            "them with --split-file"
         )
     return meta.learning(
         meta.splits["train"].tolist(), meta.splits.get("validation", meta.splits["train"][:0]).tolist()

@@ -14,7 +14,7 @@ from headstart.cli.display import clock, counted
 
 _REASONS = {
     "interrupted": "stopped by Ctrl-C",
-    "exhausted": "all pipelines of the space were tried",
+    "exhausted": "every pipeline in the space was tried",
 }
 
 
@@ -49,7 +49,7 @@ def _suffix(table: Path) -> str:
 
 def _headline(report: dict[str, Any]) -> str:
     if report["score"] is None:
-        return "No pipeline worked in time: the model is a simple one."
+        return "No pipeline finished in time: this is a simple fallback model."
     return f"{report['metric']} {report['score']:.5g} in validation, predicting {report['target']!r}"
 
 
@@ -57,7 +57,7 @@ def _counts(report: dict[str, Any]) -> str:
     failed = {status: n for status, n in sorted(report["statuses"].items()) if status != "ok"}
     words = f"{counted(report['pipelines'])} tried"
     if report["new_pipelines"] < report["pipelines"]:
-        words += f" ({report['new_pipelines']} of them now)"
+        words += f" ({report['new_pipelines']} in this run)"
     if failed:
         words += f", {sum(failed.values())} failed ({', '.join(f'{n} {s}' for s, n in failed.items())})"
     why = _REASONS.get(report["reason"])

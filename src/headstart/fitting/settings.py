@@ -235,8 +235,7 @@ def choose_space(settings: Settings, task: str) -> PipelineSpace:
             other, wanted = ("regressors", "a class") if name == "regression" else ("classifiers", "a number")
             parts = "the space" if settings.knowledge is None else f"the space and knowledge of {other}"
             raise InvalidInput(
-                f"space {name!r} has {other}, and the target is taken for {wanted}; leave {parts} out, or say with "
-                "task (--task) what the target is"
+                f"space {name!r} has {other}, but the target is {wanted}; leave {parts} out, or set task (--task)"
             )
     if not isinstance(space, PipelineSpace):
         raise InvalidInput(
