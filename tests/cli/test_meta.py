@@ -125,7 +125,7 @@ def test_from_a_store(capsys, tmp_path):
     assert out.startswith("MetaDataset of 1 tasks × 15 pipelines")
     code, _, err = run(capsys, "from-store", tmp_path / "store", "--out", tmp_path / "both.meta")
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
     (tmp_path / "notes.csv").touch()
     code, _, err = run(capsys, "from-store", tmp_path / "notes.csv", "--out", tmp_path / "x")
     assert code == 2

@@ -90,7 +90,7 @@ def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp
         (["-s", "nothing", "-o", "new.npz"], "these are: ablr, deeppipe"),
         (["-s", "deeppipe(size=3)", "-o", "new.npz"], "has no setting 'size'"),
         (["-s", "deeppipe(mean=two)", "-o", "new.npz"], "mean has no 'two'"),
-        (["-s", "deeppipe", "-o", "there.npz"], "there.npz is there already"),
+        (["-s", "deeppipe", "-o", "there.npz"], "there.npz already exists"),
         (["-s", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must be there"),
     ],
 )

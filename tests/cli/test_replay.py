@@ -44,7 +44,7 @@ def test_replay_shows_saves_and_draws(meta, tmp_path):
     content = json.loads(out.read_text())
     assert set(content["methods"]) == {"random", "random4x", "linear_factors(rank=2)"}
     again = headstart("replay", meta, "-m", "random", "--evaluations", 12, "--out", out, "--json")
-    assert "known already" in again.stderr
+    assert "already known" in again.stderr
     shown = json.loads(again.stdout)
     assert shown["methods"]["random"]["regret_mean"] == content["methods"]["random"]["regret_mean"]
     written = headstart("results", tmp_path)
@@ -119,7 +119,7 @@ def test_experiments_are_listed_and_run(meta, tmp_path):
     path = tmp_path / "pmf_error_first2_5evaluations.json"
     assert f"written: {path}" in done.stdout
     again = headstart(*call, "--json")
-    assert "pmf(logarithmic=False): known already" in again.stderr
+    assert "pmf(logarithmic=False): already known" in again.stderr
     content = json.loads(again.stdout)
     assert content["file"] == str(path)
     assert content["rows"][0]["5"].startswith(

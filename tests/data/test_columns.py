@@ -156,7 +156,7 @@ def test_overrides():
     assert kinds == {"code": Kind.CATEGORICAL, "when": Kind.TEXT, "at": Kind.DATE}
     with pytest.raises(TableError, match="column 'cod' not found; did you mean 'code'"):
         infer_kinds(frame, {"cod": "text"})
-    with pytest.raises(TableError, match=r"'number' of column 'code' is no kind; .*Known: boolean, categorical"):
+    with pytest.raises(TableError, match=r"column 'code': unknown kind 'number'; .*Known: boolean, categorical"):
         infer_kinds(frame, {"code": "number"})
     with pytest.raises(TableError, match="'when' is declared a date, but its values share no known date format"):
         infer_kinds(frame, {"when": "date"})

@@ -49,7 +49,7 @@ def test_from_a_table(frame):
         "price": Kind.NUMERIC,
     }
     assert dataset.X.index.equals(pd.RangeIndex(N))
-    assert any("like an id" in note and "'row'" in note for note in dataset.notes)
+    assert any("look like ids" in note and "'row'" in note for note in dataset.notes)
     assert "sold" not in dataset.X
 
 
@@ -150,7 +150,7 @@ def test_infinities_are_missing(frame):
     with pytest.warns(DataWarning, match="2 infinite values are treated as missing, in 'size'"):
         dataset = Dataset.from_table(frame, "sold")
     assert dataset.X["size"].isna().sum() == 2
-    assert any("infinities" in note for note in dataset.notes)
+    assert any("infinite values" in note for note in dataset.notes)
 
 
 @pytest.mark.parametrize("target", ["sold", "price"])
@@ -221,7 +221,7 @@ def test_sparse():
     with pytest.raises(TableError, match="must have 30 columns, found 29"):
         dataset.encode_like(matrix.tocsr()[:, :29])
     matrix.data[0] = np.inf
-    with pytest.warns(DataWarning, match="1 infinities"):
+    with pytest.warns(DataWarning, match="1 infinite values"):
         Dataset.from_arrays(matrix, ["a", "b"] * 60)
     with pytest.raises(TableError, match="kinds cannot be declared for a sparse matrix"):
         Dataset.from_arrays(matrix, ["a", "b"] * 60, kinds={"x0": "text"})
@@ -255,9 +255,9 @@ def test_take(frame):
 def test_describe(frame):
     report = Dataset.from_table(frame, "sold", name="flats").describe()
     assert report.startswith("flats: 120 rows × 6 columns\ntarget 'sold': binary (no ")
-    assert "judged by roc_auc by default" in report
+    assert "default metric roc_auc" in report
     assert "categorical      1  city" in report
-    assert "- binary classification, because 'sold' has 2 different values" in report
+    assert "- binary classification, because 'sold' has 2 distinct values" in report
     assert "regression, " in Dataset.from_table(frame, "price").describe()
 
 
@@ -334,7 +334,7 @@ def table(**columns):
         (table(), "y", {"weights": np.zeros(20)}, "weights must not all be zero"),
         (table(), "y", {"weights": ["x"] * 20}, "weights must be numbers, found 'x'"),
         (table(), "y", {"weights": "b"}, "weights column 'b' not found"),
-        (table(), "y", {"weights": "y"}, "column 'y' cannot be weights, it is target already"),
+        (table(), "y", {"weights": "y"}, "column 'y' cannot be weights, it is already target"),
         (table(), "y", {"weights": 1.5}, "must be the name of a column or one value per row, got float"),
         (table(g=["p", None] * 10), "y", {"groups": "g"}, "groups must be known for every row, row 1 has none"),
         (table(t=[1.0, None] * 10), "y", {"times": "t"}, "times must be known for every row, row 1 has none"),

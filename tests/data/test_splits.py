@@ -198,7 +198,7 @@ def test_validation_rows_of_unknown_classes_are_left_out():
 
 def test_one_class_in_validation_is_noted():
     splits = make_splits(dataset_of(["u", "v"] * 10), validation=[0, 2])
-    assert "one class only" in splits.notes[0]
+    assert "only one class" in splits.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_artefacts_without_their_database_are_not_taken_over(tmp_path, new_log, 
     shutil.rmtree(tmp_path / "headstart.db-locks")
     for content in (b"", None):  # emptied, then gone
         (tmp_path / "headstart.db").write_bytes(b"") if content is not None else (tmp_path / "headstart.db").unlink()
-        with pytest.raises(StoreError, match=r"holds artefacts and no headstart.db; .*restore"):
+        with pytest.raises(StoreError, match=r"contains artefacts and no headstart.db; .*restore"):
             Store.open(tmp_path)
     assert path.exists()
 

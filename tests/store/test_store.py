@@ -74,15 +74,15 @@ def test_mistakes_are_refused_and_change_nothing(place, new_log, proposal, trial
         log.ask(proposal(0), proposal(1))
         log.finish(trial(0))
         for mistake, says in [
-            (lambda: log.ask(proposal(0)), "proposal 0 .* logged already"),
-            (lambda: log.ask(proposal(5), proposal(5)), "proposal 5 .* logged already"),
+            (lambda: log.ask(proposal(0)), "proposal 0 .* already logged"),
+            (lambda: log.ask(proposal(5), proposal(5)), "proposal 5 .* already logged"),
             (lambda: log.ask(proposal(-1)), "number must be an integer"),
             (lambda: log.ask(proposal(2), proposal(3, bad=object())), r"proposal 3\['origin'\]\['bad'\] must be JSON"),
-            (lambda: log.finish(trial(0)), "trial 0 .* finished already"),
+            (lambda: log.finish(trial(0)), "trial 0 .* already finished"),
             (lambda: log.finish(trial(2)), "trial 2 .* has no proposal"),
             (lambda: log.finish(trial(1, artefacts={"../up": b""})), "artefact's name .*'../up' in trial 1"),
             (lambda: log.finish(trial(1, artefacts={"a": b"", "A": b""})), "differ in more than case"),
-            (lambda: log.tell(0), "trial 0 .* told already"),
+            (lambda: log.tell(0), "trial 0 .* already been told"),
             (lambda: log.tell(1), "trial 1 .* must be finished"),
             (lambda: log.tell(9), "trial 9 .* has no proposal"),
         ]:
@@ -153,7 +153,7 @@ def test_studies_are_apart(place, new_log, proposal, trial):
 def test_one_process_opens_a_study_once(place, new_log, proposal):
     with place.open() as store, place.open() as second:
         log = new_log(store)
-        with pytest.raises(StudyLocked, match=r"open for writing in this process already"):
+        with pytest.raises(StudyLocked, match=r"already open for writing in this process"):
             store.open_study("study")
         with pytest.raises(StudyLocked, match=r"being run by process"):
             second.open_study("study")
