@@ -132,7 +132,7 @@ def test_a_constant_target_for_a_regression(tmp_path, monkeypatch, capsys):
 SETTINGS = {
     "no target named": ([], "--target"),
     "an unknown metric": (["--target", "label", "--metric", "acuracy"], "did you mean 'accuracy'"),
-    "a metric for numbers": (["--target", "label", "--metric", "r2"], "is for numbers"),
+    "a metric for numbers": (["--target", "label", "--metric", "r2"], "is for regression"),
     "a metric for classes": (["--target", "amount", "--metric", "roc_auc"], "does not fit a regression"),
     "an unknown optimizer": (["--target", "label", "--optimizer", "bays"], "did you mean 'bayes'"),
     "an unknown space": (["--target", "label", "--space", "clasification"], "did you mean 'classification'"),

@@ -129,7 +129,7 @@ def test_from_a_store(capsys, tmp_path):
     (tmp_path / "notes.csv").touch()
     code, _, err = run(capsys, "from-store", tmp_path / "notes.csv", "--out", tmp_path / "x")
     assert code == 2
-    assert "notes.csv is a file" in err
+    assert "notes.csv must be a directory, but is a file" in err
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").touch()
     code, _, err = run(capsys, "from-store", tmp_path / "store", "--out", tmp_path / "thesis")

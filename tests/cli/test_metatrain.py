@@ -69,7 +69,7 @@ def table(rows=60):
 def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp_path):
     done = headstart("metatrain", meta, "-s", SMALL.format(30), "-o", "known.npz")
     assert done.code == 0, done.err
-    assert "learned from 4 tasks, 1 to stop by" in done.out
+    assert "learned from 4 tasks, 1 for early stopping" in done.out
     assert "validation loss" in done.out
     assert "written: known.npz" in done.out
     assert "step 30 of 30" in done.err
@@ -91,7 +91,7 @@ def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp
         (["-s", "deeppipe(size=3)", "-o", "new.npz"], "has no setting 'size'"),
         (["-s", "deeppipe(mean=two)", "-o", "new.npz"], "mean has no 'two'"),
         (["-s", "deeppipe", "-o", "there.npz"], "there.npz already exists"),
-        (["-s", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must be there"),
+        (["-s", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must exist"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(meta, headstart, tmp_path, arguments, message):
@@ -158,7 +158,7 @@ def test_fit_begins_with_what_was_learned(headstart, knowledge):
     assert again.code == 0, again.err
     other = headstart("fit", "train.csv", "--out", "train.headstart", "--resume", "--knowledge", "other.npz")
     assert other.code == 2
-    assert "same knowledge" in other.err
+    assert "same --knowledge" in other.err
 
 
 @pytest.mark.parametrize(

@@ -512,7 +512,7 @@ class TestBadInput:
             ({"evaluations": 0}, InvalidInput, "evaluations must be a positive whole number"),
             ({"evaluations": 2.5}, InvalidInput, "evaluations must be a positive whole number"),
             ({"metric": "acuracy"}, UnknownName, "did you mean 'accuracy'"),
-            ({"metric": "r2"}, InvalidInput, "is for numbers"),
+            ({"metric": "r2"}, InvalidInput, "is for regression"),
             ({"metric": 3}, TypeError, "name of a scorer or a callable"),
             ({"optimizer": "bays"}, UnknownName, "did you mean 'bayes'"),
             ({"space": "clasification"}, UnknownName, "did you mean 'classification'"),
