@@ -67,7 +67,7 @@ def twice(table):
 
 TABLES = {
     "no file": (lambda: None, "t.csv"),
-    "a directory": (lambda: Path("t.csv").mkdir(), "is a folder"),
+    "a directory": (lambda: Path("t.csv").mkdir(), "is a directory"),
     "an empty file": (write(b""), "empty"),
     "only a line break": (write(b"\n"), "t.csv"),
     "only a header": (write(b"a,b,label\n"), "at least one row"),
@@ -132,7 +132,7 @@ def test_a_constant_target_for_a_regression(tmp_path, monkeypatch, capsys):
 SETTINGS = {
     "no target named": ([], "--target"),
     "an unknown metric": (["--target", "label", "--metric", "acuracy"], "did you mean 'accuracy'"),
-    "a metric for numbers": (["--target", "label", "--metric", "r2"], "is for numbers"),
+    "a metric for numbers": (["--target", "label", "--metric", "r2"], "is for regression"),
     "a metric for classes": (["--target", "amount", "--metric", "roc_auc"], "does not fit a regression"),
     "an unknown optimizer": (["--target", "label", "--optimizer", "bays"], "did you mean 'bayes'"),
     "an unknown space": (["--target", "label", "--space", "clasification"], "did you mean 'classification'"),
@@ -148,7 +148,7 @@ SETTINGS = {
     "half an evaluation": (["--target", "label", "--evaluations", "1.5"], "--evaluations"),
     "no jobs": (["--target", "label", "--jobs", "0"], "--jobs"),
     "no memory": (["--target", "label", "--memory", "0"], "--memory"),
-    "too little memory": (["--target", "label", "--memory", "0.01"], "memory_limit must be at least"),
+    "too little memory": (["--target", "label", "--memory", "0.01"], "memory_limit (--memory) must be at least"),
     "a negative seed": (["--target", "label", "--seed", "-1"], "seed"),
     "an unknown task": (["--target", "label", "--task", "cluster"], "--task"),
     "numbers wanted of texts": (["--target", "label", "--task", "regression"], "label"),

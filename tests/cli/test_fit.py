@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from typer.testing import CliRunner
 
 from headstart import cli
 from headstart.cli import complete, fit, messages
-from headstart.cli.display import Picture, clock, counting, make_display, wants_picture
-from headstart.cli.main import app, duration, main
+from headstart.cli.display import Picture, clock, counting, wants_picture
+from headstart.cli.main import app, main
+from headstart.cli.options import duration
 from headstart.cli.reports import show_bars
 from headstart.cli.signals import Signals, Terminated
 from headstart.data.dataset import Dataset
@@ -119,19 +121,20 @@ def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart):
     assert more.code == 0
     report = json.loads(more.out)
     assert (report["pipelines"], report["new_pipelines"]) == (2, 1)
-    assert report["settings"]["seed"] == 3
+    assert report["settings"]["random_state"] == 3
     assert report["settings"]["include"] == ["logistic_regression", "preprocessing.none"]
     assert len(report["members"]) == 1
 
     assert headstart("fit", "train.csv", "--resume", "--metric", "f1").err.startswith(
-        "headstart: a fit goes on only with the same metric: it was 'roc_auc', got 'f1'"
+        "headstart: a fit can only be resumed with the same --metric: it was 'roc_auc', got 'f1'"
     )
+    assert "the same --seed: it was 3, got 0" in headstart("fit", "train.csv", "--resume", "--seed", 0).err
     same = ("fit", "train.csv", "--resume", "--evaluations", 2, "--metric", "roc_auc", "--space", "classification")
     bag = headstart(*same, "--refit", "bag")
     assert bag.code == 0
-    assert "fitting the best pipelines of before again" in bag.err  # the model had one fold of each
-    assert "again" not in headstart(*same).err  # now it has all
-    assert "the same target" in headstart("fit", "train.csv", "--resume", "-t", "c").err
+    assert "refitting the best earlier pipelines" in bag.err  # the model had one fold of each
+    assert "refitting" not in headstart(*same).err  # now it has all
+    assert "the same --target" in headstart("fit", "train.csv", "--resume", "-t", "c").err
     table(seed=2).to_csv("other.csv", index=False)
     other = headstart("fit", "other.csv", "--resume", "--out", "train.headstart")
     assert other.code == 2
@@ -159,7 +162,10 @@ def test_a_number_is_a_regression_and_quiet_is_quiet(headstart):
         (["fit", "train.csv", "-t", "label", "--space", "x"], "no search space is named 'x'"),
         (["fit", "train.csv", "-t", "label", "--include", "ligthgbm"], "did you mean 'lightgbm'?"),
         (["fit", "train.csv", "-t", "label", "--time", "soon"], "such as 90, 10m or 1.5h"),
-        (["fit", "train.csv", "-t", "label", "--jobs", "0"], "--jobs must be"),
+        (["fit", "train.csv", "-t", "label", "--jobs", "0"], "must be at least 1, or -1 for all cores, got '0'"),
+        (["fit", "train.csv", "-t", "label", "--memory", "much"], "must be a number of gigabytes"),
+        (["fit", "train.csv", "-t", "label", "--constraint", "latency"], "got 'latency'"),
+        (["fit", "train.csv", "-t", "label", "--constraint", "latncy <= 1"], "did you mean 'latency'?"),
         (["fit", "train.csv", "-t", "label", "--task", "ranking"], "--task"),
         (["fit", "train.csv", "-t", "label", "--out", "train.csv"], "must be a directory"),
         (["fit", "train.csv", "--resume"], "nothing to resume"),
@@ -183,9 +189,9 @@ def test_columns_left_out_and_declared(headstart):
     wide = table().assign(copy=lambda t: t["label"], code=lambda t: (t["b"] > 0) * 7)
     wide.to_csv("wide.csv", index=False)
     plain = headstart("inspect", "wide.csv", "--target", "label")
-    assert "'copy' stands one to one for the target" in plain.err
+    assert "'copy' maps one to one to the target" in plain.err
     told = headstart("inspect", "wide.csv", "--target", "label", "--drop", "copy", "--kind", "code=categorical")
-    assert "stands one to one" not in told.err
+    assert "maps one to one" not in told.err
     args = ("--target", "label", "--drop", "copy", "--kind", "code=categorical", "--evaluations", "1", *FRUGAL)
     assert headstart("fit", "wide.csv", *args, "--quiet").code == 0
     wide.drop(columns="copy").to_csv("new.csv", index=False)
@@ -267,7 +273,7 @@ def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert "headstart: stopped; making the model of" in err
+    assert "headstart: stopped; making the model from" in err
     report = json.loads(out)
     assert report["reason"] == "interrupted"
     assert (tmp_path / report["model"]).exists()
@@ -277,7 +283,7 @@ def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
     assert (process.returncode, out) == (143, "")
-    assert "ended by SIGTERM" in err
+    assert "stopped by SIGTERM" in err
     assert "Traceback" not in err
     assert not (tmp_path / "two" / "model.headstart").exists()
     assert (tmp_path / "two" / "store").is_dir()
@@ -330,8 +336,8 @@ def test_the_second_ctrl_c_leaves_at_once(monkeypatch, capsys):
         (StoreError("the store is damaged"), 1, "headstart: the store is damaged"),
         (StudyLocked("another process runs it"), 2, "headstart: another process runs it"),
         (OSError(28, "No space left on device", "a/file"), 1, "headstart: a/file: No space left on device"),
-        (MemoryError(), 1, "headstart: there is too little memory for this table"),
-        (ZeroDivisionError("x"), 1, "headstart: unexpected ZeroDivisionError: x; HEADSTART_DEBUG=1 shows where"),
+        (MemoryError(), 1, "headstart: not enough memory for this table"),
+        (ZeroDivisionError("x"), 1, "headstart: unexpected ZeroDivisionError: x; please report it"),
     ],
 )
 def test_failures(headstart, monkeypatch, error, code, line):
@@ -432,11 +438,68 @@ def test_completion():
     assert "logistic_regression" not in complete.algorithms(ctx, "l")
 
 
-def test_the_budget_counts_from_the_start_of_the_command(headstart, monkeypatch):
-    seen = []
-    monkeypatch.setattr("headstart.cli.fit._read", lambda *_: seen.append(cli.began) or 1 / 0)
+def test_the_budget_counts_from_the_start_of_the_command_and_leaves_time_to_write(headstart, monkeypatch):
+    seen = {}
+
+    def searched(model, *_, **given):
+        seen.update(given, budget=model.time_budget)
+        1 / 0
+
+    monkeypatch.setattr(HeadstartClassifier, "fit", searched)
     before = time.time()
-    assert headstart("fit", "train.csv", "-t", "label").code == 1
-    assert before <= seen[0] <= time.time()
-    monkeypatch.setattr(cli, "began", 5.0)
-    assert make_display(quiet=True).started == make_display(quiet=False).started == 5.0
+    assert headstart("fit", "train.csv", "-t", "label", "--time", "5").code == 1
+    assert before <= seen["started"] == cli.began <= time.time()
+    assert (seen["budget"], seen["reserve"]) == (5, 0.5)
+    assert headstart("fit", "train.csv", "-t", "label", "--evaluations", "5").code == 1
+    assert seen["reserve"] == 0
+
+
+def test_every_option_is_a_setting(headstart, monkeypatch):
+    seen = []
+    monkeypatch.setattr(fit, "_read", lambda table, request: seen.append(request) or 1 / 0)
+    options = shlex.split(
+        "--time 2m --evaluations 7 -j -1 --memory 1.5 --metric f1 --optimizer random --knowledge k.npz "
+        "--space small --include a --include b --exclude c --seed 4 --no-ensemble --refit full"
+    )
+    bounds = ("--constraint", "latency <= 0.001", "--constraint", "size <= 10")
+    kinds = ("--drop", "x", "--kind", "y=z=text", "--task", "regression")
+    headstart("fit", "train.csv", "-t", "label", *options, *bounds, *kinds)
+    (request,) = seen
+    assert request.describe() == {
+        "time_budget": 120.0,
+        "evaluations": 7,
+        "n_jobs": -1,
+        "memory_limit": 1_500_000_000,
+        "metric": "f1",
+        "optimizer": "random",
+        "knowledge": str(Path("k.npz").resolve()),
+        "space": "small",
+        "include": ["a", "b"],
+        "exclude": ["c"],
+        "random_state": 4,
+        "ensemble": False,
+        "refit": "full",
+        "constraints": ["latency <= 0.001", "size <= 10"],
+        "kinds": {"x": "id", "y=z": "text"},
+        "target": "label",
+        "task": "regression",
+    }
+    assert [(c.name, c.upper) for c in request.bounds] == [("latency", 1e-3), ("size", 10.0)]
+    assert type(request)(**json.loads(json.dumps(request.describe()))).describe() == request.describe()
+
+
+def test_a_constraint_gives_one_pipeline(headstart):
+    options = ("-t", "label", "--evaluations", 2, "--constraint", "size <= 1e9", "--json", *FRUGAL)
+    report = json.loads(headstart("fit", "train.csv", *options).out)
+    assert report["settings"]["constraints"] == ["size <= 1e9"]
+    assert len(report["members"]) == 1
+    other = headstart("fit", "train.csv", "--resume", "--constraint", "size <= 1e8")
+    assert "the same --constraint: it was ['size <= 1e9'], got ['size <= 1e8']" in other.err
+
+
+def test_a_fit_of_another_version_is_refused(headstart):
+    Path("train.headstart").mkdir()
+    Path("train.headstart/fit.json").write_text(json.dumps({"settings": {"time": 60, "seed": 0}}))
+    ran = headstart("fit", "train.csv", "--resume")
+    assert ran.code == 2
+    assert "another version of Headstart; start a new fit with another --out" in ran.err

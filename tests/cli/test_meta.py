@@ -59,7 +59,7 @@ def test_what_is_there_is_fetched_again_only_if_asked(capsys, fake_pip):
     fake_pip("sys.exit('ERROR: called')")
     code, out, _ = run(capsys, "fetch", "zap")
     assert code == 0
-    assert "already; --again fetches it anew" in out
+    assert "--again fetches it again" in out
     code, _, err = run(capsys, "fetch", "zap", "--again")
     assert code == 1
     assert "ERROR" not in err
@@ -125,11 +125,11 @@ def test_from_a_store(capsys, tmp_path):
     assert out.startswith("MetaDataset of 1 tasks × 15 pipelines")
     code, _, err = run(capsys, "from-store", tmp_path / "store", "--out", tmp_path / "both.meta")
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
     (tmp_path / "notes.csv").touch()
     code, _, err = run(capsys, "from-store", tmp_path / "notes.csv", "--out", tmp_path / "x")
     assert code == 2
-    assert "notes.csv is a file" in err
+    assert "notes.csv must be a directory, but is a file" in err
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").touch()
     code, _, err = run(capsys, "from-store", tmp_path / "store", "--out", tmp_path / "thesis")

@@ -71,7 +71,7 @@ def table(rows=60):
 def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp_path):
     done = headstart("metatrain", meta, "-m", SMALL.format(30), "-o", "known.npz")
     assert done.code == 0, done.err
-    assert "learned from 4 tasks, 1 to stop by" in done.out
+    assert "learned from 4 tasks, 1 for early stopping" in done.out
     assert "validation loss" in done.out
     assert "written: known.npz" in done.out
     assert "step 30 of 30" in done.err
@@ -96,8 +96,8 @@ def test_it_learns_from_training_tasks_and_says_how_it_went(meta, headstart, tmp
         (["-m", "nothing", "-o", "new.npz"], "no method is named 'nothing'; these learn"),
         (["-m", "deeppipe(size=3)", "-o", "new.npz"], "has no setting 'size'"),
         (["-m", "deeppipe(mean=two)", "-o", "new.npz"], "mean has no 'two'"),
-        (["-m", "deeppipe", "-o", "there.npz"], "there.npz is there already"),
-        (["-m", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must be there"),
+        (["-m", "deeppipe", "-o", "there.npz"], "there.npz already exists"),
+        (["-m", "deeppipe", "-o", "no/such.npz"], "directory of no/such.npz must exist"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(meta, headstart, tmp_path, arguments, message):
@@ -131,7 +131,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
     arguments = ["metatrain", meta, "-m", SMALL.format(20)]
     whole = headstart(*arguments, "-o", "whole.npz", *told)
     assert whole.code == 0
-    assert ("nothing unfinished is beside whole.npz" in whole.err) == bool(told)
+    assert ("there is no unfinished training of whole.npz" in whole.err) == bool(told)
 
     def interrupted(_, path):
         raise KeyboardInterrupt
@@ -140,7 +140,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
         patched.setattr(Knowledge, "save", interrupted)
         stopped = headstart(*arguments, "-o", "again.npz")
     assert stopped.code == 130
-    assert "go on with --resume" in stopped.err
+    assert "continue with --resume" in stopped.err
     again = headstart(*arguments, "-o", "again.npz", *told)
     assert again.code == 0
     assert ("unfinished training goes on" in again.err) == (not told)
@@ -164,7 +164,7 @@ def test_fit_begins_with_what_was_learned(headstart, knowledge):
     assert again.code == 0, again.err
     other = headstart("fit", "train.csv", "--out", "train.headstart", "--resume", "--knowledge", "other.npz")
     assert other.code == 2
-    assert "same knowledge" in other.err
+    assert "same --knowledge" in other.err
 
 
 @pytest.mark.parametrize(
@@ -333,4 +333,4 @@ def test_splits_without_one_to_learn_from_are_refused(headstart, tmp_path):
     save_meta(made_meta().changed(splits={"test": [0, 1]}), tmp_path / "tests.meta")
     done = headstart("metatrain", "tests.meta", "-m", SMALL.format(5), "-o", "known.npz")
     assert done.code == 2
-    assert "none to learn from; name the tasks with --split-file" in done.err
+    assert "no training tasks; give them with --split-file" in done.err

@@ -44,7 +44,7 @@ def test_replay_shows_saves_and_draws(meta, tmp_path):
     content = json.loads(out.read_text())
     assert set(content["methods"]) == {"random", "random4x", "linear_factors(rank=2)"}
     again = headstart("replay", meta, "-m", "random", "--evaluations", 12, "--out", out, "--json")
-    assert "known already" in again.stderr
+    assert "already known" in again.stderr
     shown = json.loads(again.stdout)
     assert shown["methods"]["random"]["regret_mean"] == content["methods"]["random"]["regret_mean"]
 
@@ -84,7 +84,7 @@ def test_replay_on_a_drawn_partition(meta, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name at least one method"),
+        ([], "give at least one method"),
         (["-m", "forrest"], "did you mean 'forest'"),
         (["-m", "gp(kernel=none)"], "kernel"),
         (["-m", "gp(colour=red)"], "colour"),
@@ -131,7 +131,7 @@ def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kept", "words"), [(True, "the same command goes on"), (False, "goes on from here if it has --out FILE")]
+    ("kept", "words"), [(True, "the same command continues"), (False, "continues from here if it has --out FILE")]
 )
 def test_ctrl_c_is_answered_by_how_to_go_on(kept, words, capsys):
     with pytest.raises(KeyboardInterrupt), showing_progress(kept):

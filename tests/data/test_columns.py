@@ -156,9 +156,9 @@ def test_overrides():
     assert kinds == {"code": Kind.CATEGORICAL, "when": Kind.TEXT, "at": Kind.DATE}
     with pytest.raises(TableError, match="column 'cod' not found; did you mean 'code'"):
         infer_kinds(frame, {"cod": "text"})
-    with pytest.raises(TableError, match=r"'number' of column 'code' is no kind; .*Known: boolean, categorical"):
+    with pytest.raises(TableError, match=r"column 'code': unknown kind 'number'; .*Known: boolean, categorical"):
         infer_kinds(frame, {"code": "number"})
-    with pytest.raises(TableError, match="'when' is declared a date but its values have no known date format"):
+    with pytest.raises(TableError, match="'when' is declared a date, but its values share no known date format"):
         infer_kinds(frame, {"when": "date"})
 
 
@@ -173,12 +173,12 @@ def test_epochs_declared_as_dates():
 @pytest.mark.parametrize(
     ("values", "kind", "message"),
     [
-        (["a", "b"], Kind.NUMERIC, "'c' must hold numbers, found 'a', 'b'; mend the values"),
-        (["yes", "maybe"], Kind.BOOLEAN, "'c' must hold true and false, or yes and no, found 'maybe'"),
-        ([0, 3], Kind.BOOLEAN, "'c' must hold true and false, found 3"),
-        (["2020-01-01", "soon"], Kind.DATE, "'c' must hold dates year-month-day, found 'soon'"),
-        ([1.5, 2], Kind.DATE, "'c' must hold dates, found the number 1.5"),
-        ([dt.datetime(2020, 1, 1)] * 2, Kind.NUMERIC, "'c' must hold numbers, found dates"),
+        (["a", "b"], Kind.NUMERIC, "'c' must contain numbers, found 'a', 'b'; fix the values"),
+        (["yes", "maybe"], Kind.BOOLEAN, "'c' must contain true and false, or yes and no, found 'maybe'"),
+        ([0, 3], Kind.BOOLEAN, "'c' must contain true and false, found 3"),
+        (["2020-01-01", "soon"], Kind.DATE, "'c' must contain dates year-month-day, found 'soon'"),
+        ([1.5, 2], Kind.DATE, "'c' must contain dates, found the number 1.5"),
+        ([dt.datetime(2020, 1, 1)] * 2, Kind.NUMERIC, "'c' must contain numbers, found dates"),
     ],
 )
 def test_what_cannot_be_read(values, kind, message):

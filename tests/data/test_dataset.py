@@ -49,7 +49,7 @@ def test_from_a_table(frame):
         "price": Kind.NUMERIC,
     }
     assert dataset.X.index.equals(pd.RangeIndex(N))
-    assert any("like an id" in note and "'row'" in note for note in dataset.notes)
+    assert any("look like ids" in note and "'row'" in note for note in dataset.notes)
     assert "sold" not in dataset.X
 
 
@@ -147,10 +147,10 @@ def test_rows_without_a_target_are_left_out(frame):
 
 def test_infinities_are_missing(frame):
     frame.loc[[1, 2], "size"] = [np.inf, -np.inf]
-    with pytest.warns(DataWarning, match="2 infinities count as missing, in 'size'"):
+    with pytest.warns(DataWarning, match="2 infinite values are treated as missing, in 'size'"):
         dataset = Dataset.from_table(frame, "sold")
     assert dataset.X["size"].isna().sum() == 2
-    assert any("infinities" in note for note in dataset.notes)
+    assert any("infinite values" in note for note in dataset.notes)
 
 
 @pytest.mark.parametrize("target", ["sold", "price"])
@@ -159,7 +159,7 @@ def test_infinities_are_missing(frame):
 )
 def test_leaks_are_pointed_out(frame, target, leak):
     frame["copy"] = leak(frame[target])
-    with pytest.warns(DataWarning, match="column 'copy' stands one to one for the target"):
+    with pytest.warns(DataWarning, match="column 'copy' maps one to one to the target"):
         dataset = Dataset.from_table(frame, target)
     assert "copy" in dataset.X
 
@@ -183,7 +183,7 @@ def test_classes_with_a_single_row():
 def test_stray_values_are_noted(frame):
     frame["size"] = [*map(str, frame["size"][:-1]), "broken"]
     dataset = Dataset.from_table(frame, "sold")
-    assert any("'size' are no numbers and count as missing: 'broken'" in note for note in dataset.notes)
+    assert any("'size' are not numbers and are treated as missing: 'broken'" in note for note in dataset.notes)
     assert dataset.X["size"].isna().sum() == 1
 
 
@@ -221,7 +221,7 @@ def test_sparse():
     with pytest.raises(TableError, match="must have 30 columns, found 29"):
         dataset.encode_like(matrix.tocsr()[:, :29])
     matrix.data[0] = np.inf
-    with pytest.warns(DataWarning, match="1 infinities"):
+    with pytest.warns(DataWarning, match="1 infinite values"):
         Dataset.from_arrays(matrix, ["a", "b"] * 60)
     with pytest.raises(TableError, match="kinds cannot be declared for a sparse matrix"):
         Dataset.from_arrays(matrix, ["a", "b"] * 60, kinds={"x0": "text"})
@@ -255,9 +255,9 @@ def test_take(frame):
 def test_describe(frame):
     report = Dataset.from_table(frame, "sold", name="flats").describe()
     assert report.startswith("flats: 120 rows × 6 columns\ntarget 'sold': binary (no ")
-    assert "judged by roc_auc by default" in report
+    assert "default metric roc_auc" in report
     assert "categorical      1  city" in report
-    assert "- binary classification, because 'sold' has 2 different values" in report
+    assert "- binary classification, because 'sold' has 2 distinct values" in report
     assert "regression, " in Dataset.from_table(frame, "price").describe()
 
 
@@ -315,32 +315,32 @@ def table(**columns):
         (table(), np.arange(3), {}, "target must have one value per row of the table, 20, got 3"),
         (table(), np.zeros((20, 2)), {}, r"target must have one value per row, got an array of shape \(20, 2\)"),
         (table(y="u"), "y", {}, "at least two classes, found only 'u'"),
-        (table(y=1.0), "y", {"task": "regression"}, "must vary, every row has 1"),
-        (table(y=None), "y", {}, "must have values, all 20 rows lack one"),
-        (table(y=np.nan), "y", {"task": "regression"}, "must have values, all 20 rows lack one"),
-        (table(), "y", {"task": "regression"}, "must hold numbers for a regression, found 'u'"),
+        (table(y=1.0), "y", {"task": "regression"}, "must vary, but every row has 1"),
+        (table(y=None), "y", {}, "must have values, but is missing in all 20 rows"),
+        (table(y=np.nan), "y", {"task": "regression"}, "must have values, but is missing in all 20 rows"),
+        (table(), "y", {"task": "regression"}, "must contain numbers for a regression, found 'u'"),
         (table(), "y", {"task": "clustering"}, "task 'clustering' is unknown"),
         (table(y=["u", "v", "w", "x"] * 5), "y", {"task": "binary"}, "two classes for a binary task, found 4"),
-        (table(y=[f"u{i}" for i in range(20)]), "y", {}, "every one of its 20 rows has its own"),
-        (table(y=pd.date_range("2020", periods=20)), "y", {}, "must hold numbers or labels, found dates"),
+        (table(y=[f"u{i}" for i in range(20)]), "y", {}, "each of its 20 rows has its own"),
+        (table(y=pd.date_range("2020", periods=20)), "y", {}, "must contain numbers or labels, found dates"),
         (table(y=[[1], [2]] * 10), "y", {"task": "classification"}, "labels must be numbers, text or booleans"),
         (table().head(3), "y", {}, "at least 4 rows with a target, found 3 in 3"),
-        (table(a=None), "y", {}, "all 1 columns are missing in all 20 rows"),
-        (table(a=1), "y", {}, "features must vary, all 1 columns are constants or ids"),
-        (table()[["y"]], "y", {}, "at least one feature beside the target"),
+        (table(a=None), "y", {}, "all 1 columns are empty in all 20 rows"),
+        (table(a=1), "y", {}, "features must vary, but all 1 columns are constants or ids"),
+        (table()[["y"]], "y", {}, "at least one feature besides the target"),
         (table(), "y", {"weights": -np.arange(20)}, "weights must not be negative, row 1 has -1"),
         (table(), "y", {"weights": [np.nan] * 20}, "weights must be finite, row 0 has nan"),
         (table(), "y", {"weights": [1.0]}, "weights must have one value per row of the table, 20, got 1"),
         (table(), "y", {"weights": np.zeros(20)}, "weights must not all be zero"),
         (table(), "y", {"weights": ["x"] * 20}, "weights must be numbers, found 'x'"),
         (table(), "y", {"weights": "b"}, "weights column 'b' not found"),
-        (table(), "y", {"weights": "y"}, "column 'y' cannot be weights, it is target already"),
+        (table(), "y", {"weights": "y"}, "column 'y' cannot be weights, it is already target"),
         (table(), "y", {"weights": 1.5}, "must be the name of a column or one value per row, got float"),
         (table(g=["p", None] * 10), "y", {"groups": "g"}, "groups must be known for every row, row 1 has none"),
         (table(t=[1.0, None] * 10), "y", {"times": "t"}, "times must be known for every row, row 1 has none"),
         (table(t=["early", "late"] * 10), "y", {"times": "t"}, "times must be numbers or dates, found 'early'"),
         (table(), "y", {"kinds": {"b": "text"}}, "kinds: column 'b' not found"),
-        (table(b="x"), "y", {"kinds": {"b": "numeric"}}, "column 'b' must hold numbers, found 'x'"),
+        (table(b="x"), "y", {"kinds": {"b": "numeric"}}, "column 'b' must contain numbers, found 'x'"),
     ],
 )
 def test_mistakes(source, target, options, message):

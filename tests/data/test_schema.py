@@ -72,7 +72,7 @@ def test_unseen_categories_and_missing_values_stay(frame, dataset):
 
 
 def test_an_absent_column_is_named(frame, dataset):
-    with pytest.raises(TableError, match="columns of training, 'city' not found; did you mean 'citi'"):
+    with pytest.raises(TableError, match="all training columns, 'city' not found; did you mean 'citi'"):
         dataset.encode_like(frame.rename(columns={"city": "citi"}))
 
 
@@ -83,7 +83,7 @@ def test_ids_may_be_absent(frame, dataset):
 
 
 def test_added_columns_are_ignored_with_a_warning(frame, dataset):
-    with pytest.warns(DataWarning, match="training did not have are ignored: 'extra'"):
+    with pytest.warns(DataWarning, match="not in the training table are ignored: 'extra'"):
         found = dataset.encode_like(frame.assign(extra=1))
     assert list(found.columns) == list(dataset.X.columns)
 
@@ -91,9 +91,9 @@ def test_added_columns_are_ignored_with_a_warning(frame, dataset):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("size", "big", "column 'size' must hold numbers, found 'big'"),
-        ("new", "maybe", "column 'new' must hold true and false, or yes and no, found 'maybe'"),
-        ("day", "tomorrow", "column 'day' must hold dates written as %d/%m/%Y, found 'tomorrow'"),
+        ("size", "big", "column 'size' must contain numbers, found 'big'"),
+        ("new", "maybe", "column 'new' must contain true and false, or yes and no, found 'maybe'"),
+        ("day", "tomorrow", "column 'day' must contain dates written as %d/%m/%Y, found 'tomorrow'"),
     ],
 )
 def test_values_that_cannot_be_read(frame, dataset, column, value, message):

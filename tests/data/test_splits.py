@@ -106,10 +106,10 @@ def test_a_class_in_one_group_is_always_trained_on():
     y = np.where(groups == 3, "rare", np.where(np.arange(80) % 2, "u", "v"))
     splits = make_splits(dataset_of(y, groups=groups))
     assert all(3 in groups[train] for train, _ in splits)
-    assert any("one group only" in note for note in splits.notes)
-    with pytest.raises(TableError, match="no class is found in two groups"):
+    assert any("in only one group" in note for note in splits.notes)
+    with pytest.raises(TableError, match="no class occurs in two groups"):
         make_splits(dataset_of(np.repeat(["u", "v"], 10), groups=np.repeat([0, 1], 10)))
-    with pytest.raises(TableError, match="groups must be at least two"):
+    with pytest.raises(TableError, match="there must be at least two groups"):
         make_splits(dataset_of(["u", "v"] * 10, groups=np.zeros(20, dtype=int)))
 
 
@@ -198,7 +198,7 @@ def test_validation_rows_of_unknown_classes_are_left_out():
 
 def test_one_class_in_validation_is_noted():
     splits = make_splits(dataset_of(["u", "v"] * 10), validation=[0, 2])
-    assert "one class only" in splits.notes[0]
+    assert "only one class" in splits.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -209,13 +209,13 @@ def test_one_class_in_validation_is_noted():
         ({"folds": 21}, "folds must be between 2"),
         ({"holdout": 1.0}, "holdout must be a share between 0 and 1"),
         ({"repeats": 0}, "repeats must be at least 1"),
-        ({"holdout": 0.2, "repeats": 2}, "repeats must be at least 1 and go with folds"),
+        ({"holdout": 0.2, "repeats": 2}, "repeats must be at least 1 and requires folds"),
         ({"splitter": [([0, 1], [1, 2])]}, "must not train and validate on the same rows, 1 are in both"),
         ({"splitter": [([0, 1], [20])]}, "validation part 0 must have rows between 0 and 19, got 20 to 20"),
         ({"splitter": [([0, 1], [-1])]}, "between 0 and 19, got -1"),
         ({"splitter": [([0, 1], [])]}, "validation part 0 must have at least one row"),
         ({"splitter": [([], [1])]}, "training part 0 must have at least one row"),
-        ({"splitter": [([0, 0, 1], [2])]}, "each row once, 1 are repeated"),
+        ({"splitter": [([0, 0, 1], [2])]}, "each row only once, 1 are repeated"),
         ({"splitter": [([0, 2], [1])]}, "training part 0 must have at least two classes"),
         ({"splitter": [([0.5, 1], [2])]}, "must be a list of row positions"),
         ({"splitter": [[1, 2, 3]]}, "each split must be a pair"),
@@ -233,11 +233,11 @@ def test_splits_that_are_refused(options, message):
 
 def test_times_and_groups_that_are_refused():
     y = ["u", "v"] * 10
-    with pytest.raises(TableError, match="groups or times, the dataset has both"):
+    with pytest.raises(TableError, match="groups or times, not both"):
         make_splits(dataset_of(y, groups=np.arange(20), times=np.arange(20)))
     with pytest.raises(TableError, match="times must differ enough"):
         make_splits(dataset_of(y, times=np.zeros(20)))
-    with pytest.raises(TableError, match="repeats must be 1 where rows are split by time"):
+    with pytest.raises(TableError, match="repeats must be 1 when rows are split by time"):
         make_splits(dataset_of(y, times=np.arange(20)), folds=3, repeats=2)
 
 

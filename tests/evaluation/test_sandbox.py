@@ -365,7 +365,7 @@ def sandbox(sandboxes):
         ("aborts_like_native_code", Status.MEMORY, "bad_alloc"),
         ("fails_at_length", Status.CRASHED, "very very"),
         ("answers_too_much", Status.INVALID, "return large results as artefacts"),
-        ("writes_everywhere", Status.CRASHED, "something other than an answer"),
+        ("writes_everywhere", Status.CRASHED, "something other than a result"),
         ("closes_everything", Status.CRASHED, None),
     ],
 )
@@ -520,7 +520,7 @@ def test_arguments_are_checked(tmp_path):
         Sandbox(dispatch, threads=0)
     with pytest.raises(InvalidInput, match="mode must be"):
         Sandbox(dispatch, mode="thread")
-    with pytest.raises(TypeError, match="preload must be several"):
+    with pytest.raises(TypeError, match="preload must be a list"):
         Sandbox(dispatch, preload="numpy")
     lock = threading.Lock()
     with pytest.raises(TypeError, match=r"objective must be picklable.*inside the call"):
@@ -627,7 +627,7 @@ def test_concurrency_and_warm():
 def test_close_ends_calls_under_way(mode):
     sandbox = Sandbox(dispatch, mode=mode)
     sandbox.warm(1)
-    directory = sandbox._pool.plan.payload.parent
+    directory = sandbox._pool.setup.payload.parent
     with ThreadPoolExecutor(1) as executor:
         future = executor.submit(sandbox, call("sleeps"), Limits(), 0)
         time.sleep(0.3)
@@ -706,7 +706,7 @@ def test_garbage_collection_ends_workers():
     sandbox = Sandbox(dispatch)
     sandbox.warm(1)
     (worker,) = sandbox._pool._workers
-    directory = sandbox._pool.plan.payload.parent
+    directory = sandbox._pool.setup.payload.parent
     del sandbox
     assert eventually(lambda: gone(worker._process.pid))
     assert not directory.exists()
@@ -758,11 +758,11 @@ def test_copies_in_another_process(tmp_path):
 def test_unused_pools_are_closed_in_time(monkeypatch):
     monkeypatch.setattr(_pool, "_LINGER_SECONDS", 0.0)
     options = {"preload": (), "threads": 1, "mode": None, "spool": None}
-    first = _pool.Pool.shared("first", b"", options)
+    first = _pool.WorkerPool.shared("first", b"", options)
     directory = first.plan.payload.parent
-    second = _pool.Pool.shared("second", b"", options)
+    second = _pool.WorkerPool.shared("second", b"", options)
     assert not directory.exists()
-    assert _pool.Pool.shared("second", b"", options) is second
+    assert _pool.WorkerPool.shared("second", b"", options) is second
     second.close()
 
 
@@ -854,7 +854,7 @@ def test_nothing_is_left_when_the_main_process_is_killed(tmp_path, mode):
         sandbox.warm(3)
         for name in ("first", "second"):
             threading.Thread(target=sandbox, args=[Pipeline([name]), Limits(), 0]).start()
-        print(sandbox._pool.plan.payload, sandbox._pool.token, flush=True)
+        print(sandbox._pool.setup.payload, sandbox._pool.token, flush=True)
         """)
     )
     main = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
@@ -982,7 +982,7 @@ def test_a_fork_of_the_main_process_leaves_the_data_alone():
             os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         time.sleep(3)  # the fork's worker finds its parent gone and tidies up
-        assert sandbox._pool.plan.payload.exists()
+        assert sandbox._pool.setup.payload.exists()
         sandbox.warm(2)
 
 

@@ -147,7 +147,7 @@ def test_files_are_read_as_they_were(tmp_path):
     for name, write, suffix in (("german", german, ".csv"), ("parquet", parquet, ".parquet")):
         write(data, tmp_path / f"given{suffix}")
         model = HeadstartClassifier(evaluations=1, include=["lightgbm"], sandbox=False, splitter=0.3)
-        with pytest.warns(DataWarning, match=r"infinities|left out"):
+        with pytest.warns(DataWarning, match=r"infinite values|left out"):
             model.fit(tmp_path / f"given{suffix}", target="y", sample_weight="w")
         made[name] = model, put(model, tmp_path, name, data, new, write, suffix)
     code = made["german"][0].export_code()

@@ -52,9 +52,9 @@ def test_any_budget_finds_the_splits_of_any_other() -> None:
     for rows, budgets in ((600, (1000.0, 10.0, 3.0, 0.1)), (400, (1000.0, 0.1))):
         part = whole.take(range(rows))
         for seed in (0, 1):
-            keys = {make_plan(part, Settings(seconds, seed=seed)).splits.key for seconds in budgets}
+            keys = {make_plan(part, Settings(seconds, random_state=seed)).splits.key for seconds in budgets}
             for seconds in budgets:
-                assert keys <= {splits.key for splits in possible_splits(part, Settings(seconds, seed=seed))}
+                assert keys <= {splits.key for splits in possible_splits(part, Settings(seconds, random_state=seed))}
 
 
 def test_jobs() -> None:

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from headstart import Algorithm, HeadstartClassifier, HeadstartError, HeadstartRegressor
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel
+from headstart.estimators import load
 from headstart.fitting import container, trusted
-from headstart.fitting.saving import load
 from headstart.space import catalog
 
 
@@ -99,7 +99,7 @@ def test_everything_comes_back(fitted, saved):
     pd.testing.assert_frame_equal(again.failures_, fitted.failures_)
     pd.testing.assert_frame_equal(again.leaderboard(X, y), fitted.leaderboard(X, y))
     pd.testing.assert_frame_equal(again.feature_importance(X, y, repeats=1), fitted.feature_importance(X, y, repeats=1))
-    with pytest.raises(InvalidInput, match="look at best_pipeline_ before saving"):
+    with pytest.raises(InvalidInput, match="access best_pipeline_ before saving"):
         again.best_pipeline_
     with pytest.raises(InvalidInput, match="not a HeadstartRegressor"):
         HeadstartRegressor.load(saved)
@@ -181,10 +181,10 @@ def test_only_models_are_overwritten(fitted, saved, tmp_path):
         archive.writestr("thesis.txt", "years of work")
     for path, content in ((other, other.read_bytes()), (tmp_path / "note.txt", b"hello")):
         path.write_bytes(content)
-        with pytest.raises(ModelFileError, match="no Headstart model, so it was left alone"):
+        with pytest.raises(ModelFileError, match="not a Headstart model, so it was left alone"):
             fitted.save(path)
         assert path.read_bytes() == content
-    with pytest.raises(ModelFileError, match="is a folder"):
+    with pytest.raises(ModelFileError, match="is a directory"):
         fitted.save(tmp_path)
     with pytest.raises(ModelFileError, match="must exist"):
         fitted.save(tmp_path / "no" / "model")
@@ -228,9 +228,9 @@ def test_damaged_files_are_said_to_be(saved, tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(ModelFileError, match="must be a model that save wrote"):
             load(path)
-    with pytest.raises(ModelFileError, match="no file"):
+    with pytest.raises(ModelFileError, match="not found"):
         load(tmp_path / "nothing")
-    with pytest.raises(ModelFileError, match="folder"):
+    with pytest.raises(ModelFileError, match="directory"):
         load(tmp_path)
 
 

@@ -144,9 +144,7 @@ def test_what_a_path_must_be(place, new_log, proposal, trial, tmp_path):
     with place.open() as store, new_log(store) as log:
         log.ask(proposal(0))
         for path in (tmp_path / "missing", tmp_path, tmp_path / "link"):
-            with pytest.raises(
-                InvalidInput, match=r"artefact 'b' of trial 0 must be a file that exists and is no link"
-            ):
+            with pytest.raises(InvalidInput, match=r"artefact 'b' of trial 0 must be an existing file and not a link"):
                 log.finish(trial(0, artefacts={"a": tmp_path / "real", "b": path}))
             assert (tmp_path / "real").exists()
         assert log.trials() == []

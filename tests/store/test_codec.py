@@ -41,5 +41,5 @@ def test_numpy_scalars_become_python_numbers():
 def test_what_is_not_json_is_named_with_its_place():
     with pytest.raises(InvalidInput, match=r"origin\['theta'\]\[1\] must be JSON.*ndarray.*tolist"):
         encode({"theta": [1, np.zeros(2)]}, "origin")
-    with pytest.raises(InvalidInput, match="keys are texts, got the key 3"):
+    with pytest.raises(InvalidInput, match="keys are strings, got the key 3"):
         encode({3: 1}, "origin")

@@ -74,15 +74,15 @@ def test_mistakes_are_refused_and_change_nothing(place, new_log, proposal, trial
         log.ask(proposal(0), proposal(1))
         log.finish(trial(0))
         for mistake, says in [
-            (lambda: log.ask(proposal(0)), "proposal 0 .* logged already"),
-            (lambda: log.ask(proposal(5), proposal(5)), "proposal 5 .* logged already"),
+            (lambda: log.ask(proposal(0)), "proposal 0 .* already logged"),
+            (lambda: log.ask(proposal(5), proposal(5)), "proposal 5 .* already logged"),
             (lambda: log.ask(proposal(-1)), "number must be an integer"),
             (lambda: log.ask(proposal(2), proposal(3, bad=object())), r"proposal 3\['origin'\]\['bad'\] must be JSON"),
-            (lambda: log.finish(trial(0)), "trial 0 .* finished already"),
+            (lambda: log.finish(trial(0)), "trial 0 .* already finished"),
             (lambda: log.finish(trial(2)), "trial 2 .* has no proposal"),
             (lambda: log.finish(trial(1, artefacts={"../up": b""})), "artefact's name .*'../up' in trial 1"),
             (lambda: log.finish(trial(1, artefacts={"a": b"", "A": b""})), "differ in more than case"),
-            (lambda: log.tell(0), "trial 0 .* told already"),
+            (lambda: log.tell(0), "trial 0 .* already been told"),
             (lambda: log.tell(1), "trial 1 .* must be finished"),
             (lambda: log.tell(9), "trial 9 .* has no proposal"),
         ]:
@@ -96,7 +96,7 @@ def test_mistakes_are_refused_and_change_nothing(place, new_log, proposal, trial
 def test_names_and_keys(place, new_log):
     with place.open() as store:
         new_log(store).close()
-        with pytest.raises(StudyExists, match=r"study 'study' exists .* open it to go on, or give another name"):
+        with pytest.raises(StudyExists, match=r"study 'study' already exists .* open it, or give another name"):
             new_log(store)
         with pytest.raises(UnknownName, match=r"no study 'studdy' .* did you mean 'study'"):
             store.read_study("studdy")
@@ -153,7 +153,7 @@ def test_studies_are_apart(place, new_log, proposal, trial):
 def test_one_process_opens_a_study_once(place, new_log, proposal):
     with place.open() as store, place.open() as second:
         log = new_log(store)
-        with pytest.raises(StudyLocked, match=r"open for writing in this process already"):
+        with pytest.raises(StudyLocked, match=r"already open for writing in this process"):
             store.open_study("study")
         with pytest.raises(StudyLocked, match=r"being run by process"):
             second.open_study("study")
@@ -244,13 +244,13 @@ def test_places_that_are_no_place_for_a_store(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match=r"file is a file; .*sqlite:///"):
         Store.open(tmp_path / "file")
-    with pytest.raises(StoreError, match=r"is not a Headstart store, it holds file"):
+    with pytest.raises(StoreError, match=r"is not a Headstart store, it contains file"):
         Store.open(tmp_path)
     for location in ("mysql://u:secret@host/db", "sqlite:///x.db?mode=ro", "sqlite://host/x", "what://"):
         with pytest.raises(StoreError, match=r"sqlite:///file.db") as caught:
             Store.open(location)
         assert "secret" not in str(caught.value)
-    with pytest.raises(StoreError, match=r"there is no directory .*missing; make it first"):
+    with pytest.raises(StoreError, match=r"there is no directory .*missing; create it first"):
         Store.open(f"sqlite:///{tmp_path}/missing/x.db")
     for location in (tmp_path / "none", f"sqlite:///{tmp_path}/none.db"):
         with pytest.raises(StoreError, match=r"there is no store"):

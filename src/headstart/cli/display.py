@@ -42,11 +42,8 @@ def make_display(quiet: bool) -> Display:
     """The one that suits standard error."""
     console = Console(stderr=True, highlight=False)
     if quiet:
-        display = Display(Progress())
-    else:
-        display = Picture(console) if wants_picture(console) else Display(Lines(_write_line))
-    display.started = cli.began
-    return display
+        return Display(Progress())
+    return Picture(console) if wants_picture(console) else Display(Lines(_write_line))
 
 
 def _write_line(line: str) -> None:
@@ -77,7 +74,7 @@ def counting(doing: str, unit: str, every: float = 10.0) -> Iterator[Callable[[i
 
 
 class Display(Progress):
-    """Hands on to `inner` what happens, and sees to it that the budget began when the command did.
+    """Passes on to `inner` what happens, and remembers what the command needs to know.
 
     Parameters
     ----------
@@ -87,15 +84,14 @@ class Display(Progress):
 
     def __init__(self, inner: Progress) -> None:
         self.inner = inner
-        self.started = time.time()
         self.run: Run | None = None
         self.new = 0
-        """Pipelines that this run has tried, without those of an earlier one."""
+        """Number of pipelines that this run has tried, without those of an earlier one."""
         self.signals = Signals(self.close)
 
     @contextmanager
     def open(self, doing: str) -> Iterator[Display]:  # noqa: ARG002
-        """Shown for as long as this is entered, with the signals taken."""
+        """Show progress and handle signals while this is entered."""
         with self.signals:
             yield self
 
@@ -103,8 +99,6 @@ class Display(Progress):
         """Give the terminal back."""
 
     def begin(self, run: Run) -> None:
-        run.started = self.started  # reading the table and loading the libraries took time as well
-        run.reserve = 0.0 if run.settings.seconds is None else min(0.1 * run.settings.seconds, 2.0)  # to write it
         self.run = self.signals.run = run
         self.inner.begin(run)
 
@@ -169,7 +163,7 @@ class Picture(Display):
     def render(self) -> RenderableType:
         run = self.run
         if run is None:
-            return Text(f"{self.doing} … {clock(time.time() - self.started)}")
+            return Text(f"{self.doing} … {clock(time.time() - cli.began)}")
         rows = Table.grid(padding=(0, 2))
         rows.add_column(style="dim", no_wrap=True)
         rows.add_column(ratio=1, overflow="ellipsis")
@@ -203,7 +197,7 @@ class Picture(Display):
 
     def _counts(self) -> Text:
         counts = dict(self.statuses)
-        text = Text(f"{sum(counts.values())} pipelines", no_wrap=True, overflow="ellipsis")
+        text = Text(counted(sum(counts.values())), no_wrap=True, overflow="ellipsis")
         for status, count in sorted(counts.items(), key=lambda item: (item[0] != "ok", item[0])):
             text.append("   ").append(f"{count} {status}", style="green" if status == "ok" else "yellow")
         return text
@@ -219,13 +213,11 @@ class Picture(Display):
 
     def _running(self, run: Run) -> Text:
         """The pipelines under way, with the seconds since they were first seen here."""
-        study, now = run.study, time.time()
-        under_way = [(n, p) for n, p in sorted(study.history.pending.items()) if n not in study._untold]
-        parts = []
-        for number, proposal in under_way[: run.plan.n_jobs]:
+        now, parts = time.time(), []
+        for number, proposal in run.study.running[: run.plan.n_jobs]:
             seconds = now - self._seen.setdefault(number, now)
             parts.append(f"{proposal.pipeline.algorithms[-1]} {seconds:.0f} s")
-        return Text(", ".join(parts) or "choosing what to try", no_wrap=True, overflow="ellipsis")
+        return Text(", ".join(parts) or "choosing the next pipeline", no_wrap=True, overflow="ellipsis")
 
 
 def _score(run: Run, trial: Trial) -> str:
@@ -244,8 +236,17 @@ def steps(pipeline: Pipeline) -> str:
     return f"{last} after {' > '.join(kept)}" if kept else last
 
 
+def counted(pipelines: int) -> str:
+    """A number of pipelines.
+
+    >>> counted(1), counted(2)
+    ('1 pipeline', '2 pipelines')
+    """
+    return f"{pipelines} pipeline{'' if pipelines == 1 else 's'}"
+
+
 def clock(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are some.
+    """Minutes and seconds, and hours if any.
 
     >>> clock(75), clock(3723.4)
     ('1:15', '1:02:03')

@@ -5,165 +5,161 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headstart.cli.display import Display, make_display
+from headstart import cli
+from headstart.cli.display import Display, counted, make_display
 from headstart.cli.folder import Folder, replace_file, write_json
 from headstart.cli.messages import say
 from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
+from headstart.fitting.settings import PROBLEM, Settings
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
     from headstart.fitting.run import Run
 
-_PROBLEM = ("target", "task", "metric", "optimizer", "knowledge", "space", "include", "exclude", "drop", "kind", "seed")
-"""Settings that tell which problem it is; a fit goes on only with the same."""
-_DEFAULTS: dict[str, Any] = {"optimizer": "default", "seed": 0, "include": [], "exclude": [], "drop": [], "kind": []}
-_BUDGET = ("time", "evaluations")
 
-
-@dataclass
-class Request:
-    """What was typed; None, or nothing in a list, is what was not.
+@dataclass(eq=False, kw_only=True)
+class FitRequest(Settings):
+    """The settings of a fit, and what to predict.
 
     Parameters
     ----------
-    table
-        The file.
-    out
-        Directory of the fit.
-    resume
-        Go on with the fit in that directory.
-    settings
-        By the names of the options.
+    target
+        Column to predict.
+    task
+        Kind of target; inferred if None.
     """
 
-    table: Path
-    out: Path | None
-    resume: bool
-    settings: dict[str, Any] = field(default_factory=dict)
+    target: str | None = field(default=None, metadata=PROBLEM)
+    task: str | None = field(default=None, metadata=PROBLEM)
+
+    def describe(self) -> dict[str, Any]:
+        """What is not at its default, as JSON types."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
 
 
-def fit(request: Request, *, quiet: bool, as_json: bool) -> int:
-    """Search, make the model and write everything; returns the exit code."""
-    folder = Folder.for_table(request.table) if request.out is None else Folder(request.out)
-    before = folder.read_request() if request.resume else None
-    if before is None:
+def fit(
+    ctx: typer.Context,
+    *,
+    table: Path,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+    quiet: bool,
+    drop: list[str] | None,
+    kinds: list[str] | None,
+    **options: Any,
+) -> int:
+    """Search, make the model and write everything; returns the exit code.
+
+    Parameters
+    ----------
+    options
+        Fields of a `FitRequest`; None if not given.
+    """
+    folder = Folder.for_table(table) if out is None else Folder(out)
+    options["kinds"] = kinds_of(drop or [], kinds or [])
+    given = {name: _plain(value) for name, value in options.items() if value not in (None, [], {})}
+    earlier = folder.read_request() if resume else None
+    if earlier is None:
         folder.check_new()
-    settings = _settings(request.settings, before)
-    if settings["jobs"] is not None and (settings["jobs"] < -1 or settings["jobs"] == 0):
-        raise InvalidInput(f"--jobs must be at least 1, or -1 for all cores, got {settings['jobs']}")
-    if settings["memory"] is not None and settings["memory"] <= 0:
-        raise InvalidInput(f"--memory must be a positive number of gigabytes, got {settings['memory']:g}")
+        request = FitRequest(**given)
+    else:
+        names = {param.name: param.opts[0] for param in ctx.command.params}
+        request = _restored(earlier, folder).resumed(given, lambda name: str(names.get(name, name)))
     display = make_display(quiet)
     try:
-        with display.open(f"reading {request.table.name}"):
-            return _fit(request, settings, before, folder, display, quiet, as_json)
+        with display.open(f"reading {table.name}"):
+            report = _fit(table, request, earlier, folder, display)
     except KeyboardInterrupt:
         _say_what_is_kept("stopped before a pipeline was finished", folder, display)
         return 130
     except Terminated as error:
-        _say_what_is_kept(f"ended by {error}", folder, display)
+        _say_what_is_kept(f"stopped by {error}", folder, display)
         return error.exit_code
-
-
-def _say_what_is_kept(what: str, folder: Folder, display: Display) -> None:
-    if folder.request.exists():
-        done = 0 if display.run is None else len(display.run.history)
-        say(f"{what}; no new model was made; {done} pipelines are kept in {folder.path}, go on with --resume")
-    else:
-        say(f"{what}; nothing was kept")
-
-
-def _settings(given: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
-    """The settings that count: those given, those of before, the defaults; raises where they do not agree."""
-    known = {name: value for name, value in given.items() if value is not None and value != []}
-    if before is None:
-        return {name: known.get(name, _DEFAULTS.get(name)) for name in given}
-    earlier = before.get("settings", {})
-    for name in _PROBLEM:
-        if name in known and known[name] != earlier.get(name):
-            raise InvalidInput(
-                f"a fit goes on only with the same {name}: it was {earlier.get(name)!r}, got {known[name]!r}; leave "
-                f"--{name} out, or start anew with another --out"
-            )
-    if any(name in known for name in _BUDGET):
-        earlier = {name: value for name, value in earlier.items() if name not in _BUDGET}
-    return {name: known.get(name, earlier.get(name, _DEFAULTS.get(name))) for name in given}
-
-
-def _named(settings: dict[str, Any], task: str) -> dict[str, Any]:
-    """The settings with the names of what is the default for a task, so that a resume may name it or not."""
-    from headstart.data.target import default_metric
-
-    kind = "regression" if task == "regression" else "classification"
-    metric, space = settings["metric"], settings["space"]
-    return {
-        **settings,
-        "task": kind,
-        "metric": default_metric(task) if metric is None else metric,
-        "space": kind if space is None else space,
-    }
-
-
-def _fit(
-    request: Request,
-    settings: dict[str, Any],
-    before: dict[str, Any] | None,
-    folder: Folder,
-    display: Display,
-    quiet: bool,
-    as_json: bool,
-) -> int:
-    dataset = _read(request.table, settings)
-    settings = _named(settings, str(dataset.task))
-    content: dict[str, Any] = {"table": str(request.table.resolve()), "key": dataset.key, "settings": settings}
-    if before is not None and before.get("key") != dataset.key:
-        raise InvalidInput(
-            f"a fit goes on only with the same table: {request.table} does not have the content of "
-            f"{before.get('table')} as it was; start anew with another --out"
-        )
-    folder.begin(content)
-    try:
-        estimator, reason = _search(dataset, settings, before is not None, folder, display)
-    except BaseException:
-        if before is None and (display.run is None or not len(display.run.history)):
-            folder.undo()
-        raise
-    assert display.run is not None
-    display.signals.making = True
-    _write(estimator, folder)
-    report = _report(request, settings, folder, display, estimator, reason)
-    write_json(folder.report, report)
-    display.close()
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     elif not quiet:
         from headstart.cli.summary import show_summary
 
-        show_summary(report, request.table)
+        show_summary(report, table)
     return 0
 
 
-def _read(table: Path, settings: dict[str, Any]) -> Dataset:
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path | StrEnum) else value
+
+
+def _restored(content: dict[str, Any], folder: Folder) -> FitRequest:
+    try:
+        return FitRequest(**content["settings"])
+    except (KeyError, TypeError):
+        raise InvalidInput(
+            f"{folder.request} was written by another version of Headstart; start a new fit with another --out"
+        ) from None
+
+
+def _say_what_is_kept(what: str, folder: Folder, display: Display) -> None:
+    if folder.request.exists():
+        done = 0 if display.run is None else len(display.run.history)
+        say(f"{what}; no new model was made; {counted(done)} in {folder.path}, continue with --resume")
+    else:
+        say(f"{what}; nothing was kept")
+
+
+def _fit(
+    table: Path, request: FitRequest, earlier: dict[str, Any] | None, folder: Folder, display: Display
+) -> dict[str, Any]:
+    """Fit and write everything; returns the report."""
+    dataset = _read(table, request)
+    request = _with_defaults(request, str(dataset.task))
+    if earlier is not None and earlier.get("key") != dataset.key:
+        raise InvalidInput(
+            f"a fit can only be resumed with the same table: the content of {table} is not what "
+            f"{earlier.get('table')} had; start a new fit with another --out"
+        )
+    folder.begin({"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()})
+    try:
+        estimator, reason = _search(dataset, request, earlier is not None, folder, display)
+    except BaseException:
+        if earlier is None and (display.run is None or not len(display.run.history)):
+            folder.undo()
+        raise
+    display.signals.making = True
+    _write(estimator, folder)
+    report = _report(table, request, folder, display, estimator, reason)
+    write_json(folder.report, report)
+    return report
+
+
+def _with_defaults(request: FitRequest, task: str) -> FitRequest:
+    """The request with the names of the defaults for a task, so that a resume may name them or not."""
+    from headstart.data.target import default_metric
+
+    kind = "regression" if task == "regression" else "classification"
+    return replace(request, task=kind, metric=request.metric or default_metric(task), space=request.space or kind)
+
+
+def _read(table: Path, request: FitRequest) -> Dataset:
     from headstart.data.dataset import Dataset
 
-    if settings["target"] is None:
+    if request.target is None:
         from headstart.data.errors import column_hint
         from headstart.data.read import read_table
 
         raise InvalidInput(f"name the column to predict with --target; {column_hint('', read_table(table).columns)}")
-    kinds = kinds_of(settings["drop"], settings["kind"])
-    return Dataset.from_table(table, settings["target"], task=settings["task"], kinds=kinds)
+    return Dataset.from_table(table, request.target, task=request.task, kinds=dict(request.kinds or {}))
 
 
 def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
-    """Kinds of columns as they were typed; a column to leave out is taken for an id."""
+    """Kinds of columns as they were typed; a column to leave out is declared an id."""
     kinds = dict.fromkeys(drop, "id")
     for text in kind:
         name, mark, value = text.rpartition("=")
@@ -173,37 +169,20 @@ def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
     return kinds
 
 
-def _search(
-    dataset: Dataset, settings: dict[str, Any], resume: bool, folder: Folder, display: Display
-) -> tuple[Any, str]:
+def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder, display: Display) -> tuple[Any, str]:
     """A fitted estimator, and why the search ended."""
-    memory = settings["memory"]
     estimator = _estimator(dataset, folder if resume else None)
-    estimator.set_params(
-        time_budget=settings["time"],
-        evaluations=settings["evaluations"],
-        metric=settings["metric"],
-        optimizer=settings["optimizer"],
-        knowledge=settings["knowledge"],
-        space=settings["space"],
-        include=settings["include"],
-        exclude=settings["exclude"],
-        ensemble=settings["ensemble"] is not False,
-        refit=settings["refit"] or "bag",
-        n_jobs=settings["jobs"],
-        memory_limit=None if memory is None else int(memory * 1e9),
-        random_state=settings["seed"],
-        store=folder.store,
-    )
+    names = estimator.get_params(deep=False).keys() - {"kinds", "store"}  # the dataset has the kinds
+    estimator.set_params(**{name: getattr(request, name) for name in names}, store=folder.store)
+    reserve = 0.0 if request.seconds is None else min(0.1 * request.seconds, 2.0)  # to write the model
     try:
-        estimator.fit(dataset, resume=resume, progress=display)
+        estimator.fit(dataset, resume=resume, progress=display, started=cli.began, reserve=reserve)
     except KeyboardInterrupt:
         run = display.run
-        found = 0 if run is None else len(run.candidates())
-        if run is None or not found:
+        if run is None or not run.candidates():
             raise
-        pipelines = "1 pipeline" if found == 1 else f"{len([t for t in run.history if t.outcome.ok])} pipelines"
-        say(f"stopped; making the model of {pipelines}; press Ctrl-C again to leave at once")
+        worked = sum(trial.outcome.ok for trial in run.history)
+        say(f"stopped; making the model from {counted(worked)}; press Ctrl-C again to quit immediately")
         display.signals.making = True
         estimator.finish()
         return estimator, "interrupted"
@@ -212,7 +191,7 @@ def _search(
 
 
 def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:
-    """A new one, or the one in the folder of an earlier fit, whose fitted models need not be fitted again."""
+    """A new one, or the one in the folder of an earlier fit, whose models need not be refitted."""
     from headstart.estimators import HeadstartClassifier, HeadstartRegressor
 
     kind: Any = HeadstartRegressor if dataset.task == "regression" else HeadstartClassifier
@@ -220,20 +199,20 @@ def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:
         try:
             return kind.load(earlier.model)
         except (HeadstartError, OSError):
-            pass  # damaged, or of another version: all that it needs is in the store
+            pass  # damaged, or of another version: everything needed is in the store
     return kind()
 
 
 def _write(estimator: Any, folder: Folder) -> None:
     if estimator.model_.best.number < 0 and folder.model.exists():
-        say("warning: the model of before is kept, since nothing could be made of this run but a simple one")
+        say("warning: this run only gave a simple model, so the earlier model was kept")
         return
     estimator.save(folder.model)
     replace_file(folder.leaderboard, lambda new: estimator.leaderboard_.to_csv(new, index=False))
 
 
 def _report(
-    request: Request, settings: dict[str, Any], folder: Folder, display: Display, estimator: Any, reason: str
+    table: Path, request: FitRequest, folder: Folder, display: Display, estimator: Any, reason: str
 ) -> dict[str, Any]:
     """All about a fit, as JSON types."""
     from headstart import __version__
@@ -243,12 +222,12 @@ def _report(
     data = run.dataset
     return {
         "headstart": __version__,
-        "table": str(request.table.resolve()),
+        "table": str(table.resolve()),
         "target": data.target,
         "task": data.task,
         "rows": data.n_rows,
         "columns": data.n_features,
-        "settings": settings,
+        "settings": request.describe(),
         "metric": run.metric.name,
         "score": run.score,
         "best": _best(run),
@@ -257,7 +236,7 @@ def _report(
         "new_pipelines": display.new,
         "statuses": dict(Counter(str(t.outcome.status) for t in run.history)),
         "reason": reason,
-        "seconds": round(time.time() - display.started, 3),
+        "seconds": round(time.time() - cli.began, 3),
         "notes": list(estimator.notes_),
         "out": str(folder.path),
         "model": str(folder.model),

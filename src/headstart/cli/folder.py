@@ -54,17 +54,19 @@ class Folder:
         return cls(Path(f"{name.stem}.headstart"))
 
     def check_new(self) -> None:
-        """Raise `InvalidInput` if there is something."""
+        """Raise `InvalidInput` if the directory is not empty."""
         if self.path.exists() and not self.path.is_dir():
-            raise InvalidInput(f"{self.path} must be a directory, it is a file; choose another place with --out")
+            raise InvalidInput(f"{self.path} must be a directory, but is a file; choose another one with --out")
         if self.path.is_dir() and any(self.path.iterdir()):
-            again = "go on with it with --resume, or " if self.request.exists() else ""
-            raise InvalidInput(f"{self.path} exists and is not empty; {again}choose another place with --out")
+            again = "resume it with --resume, or " if self.request.exists() else ""
+            raise InvalidInput(f"{self.path} is not empty; {again}choose another directory with --out")
 
     def read_request(self) -> dict[str, Any]:
         """What an earlier fit was asked for."""
         if not self.request.exists():
-            raise InvalidInput(f"there is nothing to resume in {self.path}; leave --resume out, or name it with --out")
+            raise InvalidInput(
+                f"nothing to resume in {self.path}; leave --resume out, or give the directory with --out"
+            )
         return read_json(self.request)
 
     def begin(self, request: dict[str, Any]) -> None:
@@ -75,25 +77,25 @@ class Folder:
         write_json(self.request, request)
 
     def undo(self) -> None:
-        """Take away what `begin` made; only for a fit that began here and tried nothing."""
+        """Remove what `begin` made; only for a new fit that tried nothing."""
         shutil.rmtree(self.store, ignore_errors=True)
         try:
             self.request.unlink(missing_ok=True)
             for path in self._made:
                 path.rmdir()
         except OSError:
-            pass  # something else is in it
+            pass  # it contains something else
 
 
 def find_model(path: Path) -> Path:
-    """The model's file in the directory of a fit, or the file itself."""
+    """The model file in the directory of a fit, or the file itself."""
     if path.is_file():
         return path
     if not path.exists():
-        raise InvalidInput(f"{path} not found; give the directory that 'headstart fit' made, or a model's file")
+        raise InvalidInput(f"{path} not found; give the directory that 'headstart fit' made, or a model file")
     if not (path / MODEL).exists():
         begun = (path / "fit.json").exists()
-        advice = "its fit did not end, go on with --resume" if begun else "was it made by 'headstart fit'?"
+        advice = "its fit is unfinished, continue it with --resume" if begun else "was it made by 'headstart fit'?"
         raise InvalidInput(f"there is no {MODEL} in {path}; {advice}")
     return path / MODEL
 
@@ -101,19 +103,18 @@ def find_model(path: Path) -> Path:
 def load_model(path: Path) -> HeadstartClassifier | HeadstartRegressor:
     """The estimator in the directory of a fit, or in a file."""
     file = find_model(path)
-    from headstart.fitting.saving import load
+    from headstart.estimators import load
 
-    found: HeadstartClassifier | HeadstartRegressor = load(file)
-    return found
+    return load(file)
 
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InvalidInput(f"{path} is damaged: {error}; choose another place with --out") from None
+        raise InvalidInput(f"{path} is damaged: {error}; choose another directory with --out") from None
     if not isinstance(content, dict):
-        raise InvalidInput(f"{path} is damaged: it must hold a JSON object; choose another place with --out")
+        raise InvalidInput(f"{path} is damaged: it must contain a JSON object; choose another directory with --out")
     return content
 
 

@@ -1,4 +1,4 @@
-"""The command ``headstart``. Here its parts are only declared; each imports what it needs when it is called."""
+"""The command ``headstart``. Commands are only declared here; each imports what it needs when it is called."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from time import time as time_now
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,32 +17,20 @@ from headstart.cli.options import (
     AsJson,
     Best,
     Drop,
-    Ensemble,
-    Evaluations,
-    Exclude,
-    FitJson,
-    Include,
-    Jobs,
     Kinds,
-    Knowledge,
-    Memory,
-    MetricName,
     Model,
-    OptimizerName,
-    Out,
-    Quiet,
-    RefitKind,
-    Resume,
-    Seed,
-    SpaceName,
+    Refit,
     Table,
     Target,
     TaskKind,
-    Time,
+    budget_option,
     duration,
+    gigabytes,
+    jobs,
+    model_option,
+    output_option,
+    search_option,
 )
-
-__all__ = ["app", "duration", "main"]
 
 app = typer.Typer(
     name="headstart",
@@ -75,35 +63,138 @@ def _options(
 
 @app.command(rich_help_panel=_USE)
 def fit(
+    ctx: typer.Context,
     table: Table,
     target: Target = None,
     task: TaskKind = None,
-    time: Time = None,
-    evaluations: Evaluations = None,
-    jobs: Jobs = None,
-    memory: Memory = None,
-    metric: MetricName = None,
-    optimizer: OptimizerName = None,
-    knowledge: Knowledge = None,
-    space: SpaceName = None,
-    include: Include = None,
-    exclude: Exclude = None,
+    time_budget: Annotated[
+        float | None,
+        budget_option(
+            "--time",
+            parser=duration,
+            metavar="SECONDS",
+            help="Time for everything: 90, 10m, 1.5h. 60 seconds if neither this nor --evaluations is given.",
+        ),
+    ] = None,
+    evaluations: Annotated[
+        int | None,
+        budget_option(
+            min=1,
+            metavar="N",
+            help="Number of pipelines to try, in total. With this alone, the same command gives the same model.",
+        ),
+    ] = None,
+    n_jobs: Annotated[
+        int | None,
+        budget_option(
+            "--jobs",
+            "-j",
+            parser=jobs,
+            metavar="N",
+            help="Pipelines at once; -1 for all cores. By default as many as cores and memory allow.",
+        ),
+    ] = None,
+    memory_limit: Annotated[
+        int | None,
+        budget_option(
+            "--memory",
+            parser=gigabytes,
+            metavar="GB",
+            help="Memory that the run may use. By default most of what is free.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        search_option(
+            metavar="NAME",
+            help="What to optimise, by scikit-learn's name: roc_auc, f1, r2, … By default what suits the target.",
+            autocompletion=complete.metrics,
+        ),
+    ] = None,
+    constraints: Annotated[
+        list[str] | None,
+        search_option(
+            "--constraint",
+            metavar="BOUND",
+            help="What the model must satisfy, such as 'latency <= 1ms'; may be repeated.",
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str | None,
+        search_option(
+            metavar="NAME", help="How to search; 'headstart methods' lists them.", autocompletion=complete.optimizers
+        ),
+    ] = None,
+    knowledge: Annotated[
+        Path | None,
+        search_option(
+            metavar="FILE",
+            resolve_path=True,
+            help="What an optimizer learned from other tables: a file that 'headstart metatrain' wrote.",
+        ),
+    ] = None,
+    space: Annotated[
+        str | None,
+        search_option(
+            metavar="NAME",
+            help="What to search; 'headstart show-space' lists them. By default the one for the kind of target.",
+            autocompletion=complete.spaces,
+        ),
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        search_option(
+            metavar="ALGORITHM",
+            help="Use only these in their stage; may be repeated.",
+            autocompletion=complete.algorithms,
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        search_option(
+            metavar="ALGORITHM", help="Do not use these; may be repeated.", autocompletion=complete.algorithms
+        ),
+    ] = None,
     drop: Drop = None,
-    kind: Kinds = None,
-    seed: Seed = None,
-    ensemble: Ensemble = None,
-    refit: RefitKind = None,
-    out: Out = None,
-    resume: Resume = False,
-    json: FitJson = False,
-    quiet: Quiet = False,
+    kinds: Kinds = None,
+    random_state: Annotated[
+        int | None,
+        search_option("--seed", min=0, metavar="N", help="Seed of everything random; 0 by default."),
+    ] = None,
+    ensemble: Annotated[
+        bool | None,
+        model_option(
+            "--ensemble/--no-ensemble", help="Combine the best pipelines (the default), or use only the best one."
+        ),
+    ] = None,
+    refit: Annotated[
+        Refit | None,
+        model_option(
+            help="Predict with the models of all folds (bag, the default), with one refitted on all rows (full), or "
+            "with the model of one fold (single)."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        output_option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Directory for the model and its reports. By default named after the table, with .headstart.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, output_option("--resume", help="Resume the fit in that directory: same settings, new time.")
+    ] = False,
+    as_json: Annotated[bool, output_option("--json", help="Print one JSON object at the end.")] = False,
+    quiet: Annotated[bool, output_option("--quiet", "-q", help="Show only warnings and errors.")] = False,
 ) -> None:
     """Find a good model for a table within a budget.
 
     Whether to predict a class or a number is inferred from the target.
 
-    Ctrl-C ends the search and makes the model of what was found. Pressed
-    twice, it leaves at once, and --resume goes on later.
+    Ctrl-C stops the search and makes the model from what was found. Pressed
+    twice, it quits immediately; --resume continues later.
 
     \b
     Examples:
@@ -112,29 +203,10 @@ def fit(
       headstart fit train.csv --out churn --resume --time 1h
       headstart fit train.parquet -t y --include lightgbm --include catboost
     """
-    from headstart.cli.fit import Request
+    given = dict(locals())  # by the names of the settings; what was not typed is None
     from headstart.cli.fit import fit as run
 
-    settings: dict[str, Any] = {
-        "target": target,
-        "task": None if task is None else task.value,
-        "time": time,
-        "evaluations": evaluations,
-        "metric": metric,
-        "optimizer": optimizer,
-        "knowledge": None if knowledge is None else str(knowledge.resolve()),
-        "space": space,
-        "include": include or [],
-        "exclude": exclude or [],
-        "drop": drop or [],
-        "kind": kind or [],
-        "jobs": jobs,
-        "memory": memory,
-        "seed": seed,
-        "ensemble": ensemble,
-        "refit": None if refit is None else refit.value,
-    }
-    code = run(Request(table, out, resume, settings), quiet=quiet, as_json=json)
+    code = run(**given)
     if code:
         raise typer.Exit(code)
 
@@ -186,8 +258,8 @@ def leaderboard(
 def importance(model: Model, table: Table, best: Best = None, json: AsJson = False) -> None:
     """Show how much each column matters to a model.
 
-    A column's values are shuffled, and the score falls by so much. It is best
-    done on a table that was not trained on; the table must have the target.
+    It is how much the score drops when the column's values are shuffled. Best
+    use a table that was not trained on; it must have the target.
 
     \b
     Example:
@@ -222,9 +294,9 @@ def inspect(
     target: Target = None,
     task: TaskKind = None,
     drop: Drop = None,
-    kind: Kinds = None,
+    kinds: Kinds = None,
 ) -> None:
-    """Show what is inferred from a table: kinds of columns, the task, what looks suspicious.
+    """Show what is inferred from a table: kinds of columns, the task, anything suspicious.
 
     \b
     Example:
@@ -232,7 +304,7 @@ def inspect(
     """
     from headstart.cli.reports import inspect as run
 
-    run(table, target, None if task is None else task.value, drop or [], kind or [])
+    run(table, target, task, drop or [], kinds or [])
 
 
 @app.command(rich_help_panel=_COMPARE)
@@ -251,17 +323,17 @@ def replay(
     split: Annotated[str, typer.Option(help="Tasks to replay: test, or validation to choose settings on.")] = "test",
     split_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON lists train, validation, test of task positions instead."),
+        typer.Option(metavar="FILE", help="JSON file with task positions: lists train, validation, test."),
     ] = None,
-    evaluations: Annotated[int, typer.Option(min=1, metavar="N", help="Steps of a run, initial ones included.")] = 100,
+    evaluations: Annotated[int, typer.Option(min=1, metavar="N", help="Evaluations per run, with initial ones.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, metavar="K", help="Runs of each method on each task.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at a time; results do not depend on it.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at once; results do not depend on it.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Keep results as JSON; methods in it are not run again."),
+        typer.Option("--out", "-o", metavar="FILE", help="JSON file of results; methods already in it are not rerun."),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw mean rank and mean regret, as .svg, .png or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Plot mean rank and mean regret, as .svg, .png or .pdf.")
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
@@ -270,8 +342,8 @@ def replay(
 ) -> None:
     """Compare methods on recorded results: what would each have found, after how many evaluations?
 
-    Methods that learn from other tasks do so on the training tasks only. A
-    replay that is stopped goes on where it was when it is started again.
+    Methods that learn from other tasks use only the training tasks. A replay
+    that was stopped continues when it is started again.
 
     \b
     Example:
@@ -340,7 +412,7 @@ def methods() -> None:
 def show_space(
     name: Annotated[
         str | None,
-        typer.Argument(help="Name of a space; all names when omitted.", autocompletion=complete.spaces),
+        typer.Argument(help="Name of a space; omit it to list all.", autocompletion=complete.spaces),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the space as JSON.")] = False,
 ) -> None:
@@ -370,7 +442,7 @@ def studies(
     from headstart.store import Store
 
     if "://" not in store and not Path(store).exists():
-        raise InvalidInput(f"there is no store at {store}; check the place")
+        raise InvalidInput(f"there is no store at {store}; check the path")
     with Store.open(store, create=False) as opened:
         if name is None:
             show_studies(opened, json)
@@ -379,12 +451,12 @@ def studies(
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command; what goes wrong is one line on standard error, never a traceback."""
+    """Run the command; an error is one line on standard error, never a traceback."""
     from headstart.cli.messages import MISTAKE, plain_warnings, report, say
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character still shows the rest
     if args is not None:  # called by a program, which may have loaded this long ago
         cli.began = time_now()
     code: int | None

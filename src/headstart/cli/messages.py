@@ -1,12 +1,12 @@
-"""What the command says of mistakes, failures and warnings, and the exit codes that go with them.
+"""Messages about mistakes, failures and warnings, and the exit codes.
 
 ====  ==========================================================================================
-0     done; also a fit that Ctrl-C ended and that has a model
+0     done; also a fit that Ctrl-C stopped and that has a model
 1     the system failed: a full disk, a damaged store, no network, too little memory
 2     a mistake in what was typed or in the table
-129   SIGHUP ended it
-130   Ctrl-C ended it, and there is no model
-143   SIGTERM ended it
+129   stopped by SIGHUP
+130   stopped by Ctrl-C without a model
+143   stopped by SIGTERM
 ====  ==========================================================================================
 """
 
@@ -99,7 +99,7 @@ def report(error: BaseException) -> int:
         where = f"{error.filename}: " if error.filename is not None else ""
         say(f"{where}{error.strerror or error}")
     elif isinstance(error, MemoryError):
-        say("there is too little memory for this table")
+        say("not enough memory for this table")
     else:
-        say(f"unexpected {type(error).__name__}: {error}; HEADSTART_DEBUG=1 shows where, please report it")
+        say(f"unexpected {type(error).__name__}: {error}; please report it with the output of HEADSTART_DEBUG=1")
     return FAILURE

@@ -33,7 +33,7 @@ def fetch(
         list[str],
         typer.Argument(metavar="NAME...", help="'headstart meta list' shows them.", autocompletion=_sources),
     ],
-    again: Annotated[bool, typer.Option("--again", help="Fetch what is there already, too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is already there.")] = False,
 ) -> None:
     """Download published meta-datasets and keep them in the cache.
 
@@ -50,7 +50,7 @@ def fetch(
         sources.source(name)  # a wrong one is named before anything is downloaded
     for name in names:
         if sources.is_fetched(name) and not again:
-            typer.echo(f"{name} is in {sources.place(name)} already; --again fetches it anew")
+            typer.echo(f"{name} is already in {sources.place(name)}; --again fetches it again")
             continue
         with _progress(name) as progress:
             place = sources.fetch(name, progress)
@@ -87,7 +87,7 @@ def list_(json: AsJson = False) -> None:
 def info(
     meta: Annotated[
         str,
-        typer.Argument(metavar="NAME|DIR", help="One that was fetched, or a directory.", autocompletion=_sources),
+        typer.Argument(metavar="NAME|DIR", help="A fetched meta-dataset, or a directory.", autocompletion=_sources),
     ],
     json: AsJson = False,
 ) -> None:
@@ -151,7 +151,7 @@ def from_store(
         typer.Option(metavar="SPACE", help="Name or key of a space, if there are several.", show_default=False),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take only tasks of this metric.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Use only tasks with this metric.", show_default=False)
     ] = None,
 ) -> None:
     """Make a meta-dataset of all that stores hold about one search space.
@@ -171,7 +171,7 @@ def from_store(
 
     check_target(out)
     if is_meta(out):
-        raise InvalidInput(f"{out} is there already; name another directory with --out, or remove it")
+        raise InvalidInput(f"{out} already exists; choose another directory with --out, or remove it")
     with ExitStack() as stack:
         opened = [stack.enter_context(Store.open(_of_fit(store), create=False)) for store in dict.fromkeys(stores)]
         meta = meta_from_store(*opened, space=space, metric=metric, name=out.stem)
@@ -186,9 +186,9 @@ def _of_fit(place: str) -> str:
     if "://" in place:
         return place
     if not Path(place).exists():
-        raise InvalidInput(f"there is no store at {place}; check the place")
+        raise InvalidInput(f"there is no store at {place}; check the path")
     if Path(place).is_file():
-        raise InvalidInput(f"a store is a directory, and {place} is a file; give that of a store or of a fit")
+        raise InvalidInput(f"{place} must be a directory, but is a file; give the directory of a store or of a fit")
     inside = Folder(Path(place)).store
     return str(inside) if inside.is_dir() else place
 
@@ -197,20 +197,20 @@ def _of_fit(place: str) -> str:
 def split(
     meta: Annotated[
         str,
-        typer.Argument(metavar="NAME|DIR", help="One that was fetched, or a directory.", autocompletion=_sources),
+        typer.Argument(metavar="NAME|DIR", help="A fetched meta-dataset, or a directory.", autocompletion=_sources),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it, as JSON.")],
-    seed: Annotated[int, typer.Option(min=0, help="Of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     test: Annotated[int, typer.Option(min=1, metavar="N", help="Tasks to test on.")] = 60,
-    validation: Annotated[int, typer.Option(min=0, metavar="N", help="Tasks to stop learning by.")] = 30,
+    validation: Annotated[int, typer.Option(min=0, metavar="N", help="Tasks for early stopping.")] = 30,
     hard: Annotated[
-        bool, typer.Option("--hard", help="Draw test tasks by how poorly random search does on them.")
+        bool, typer.Option("--hard", help="Prefer test tasks on which random search has a high regret.")
     ] = False,
     group: Annotated[
         str | None,
         typer.Option(
             metavar="REGEX",
-            help="Tasks in whose names this finds the same stay together; at least so many are drawn then.",
+            help="Regular expression: tasks whose names give the same match stay together; counts are then minimums.",
         ),
     ] = None,
 ) -> None:
@@ -234,7 +234,7 @@ def split(
         except re.error as error:
             raise InvalidInput(f"--group must be a regular expression, got {group!r}: {error}") from error
         if not any(matches):
-            raise InvalidInput(f"--group must be found in names of tasks, such as {found.tasks[0]!r}, got {group!r}")
+            raise InvalidInput(f"--group must match names of tasks, such as {found.tasks[0]!r}, got {group!r}")
         groups = [match.group() if match else name for match, name in zip(matches, found.tasks, strict=True)]
     drawn = Partition.draw(found, seed, test, validation, hard=hard, groups=groups, name=out.stem)
     chances = "proportional to the mean regret of random search after 300 evaluations" if hard else "the same for all"

@@ -27,7 +27,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 def run(meta_name: str, method: str, out: Path, split_file: Path | None, data: Path | None, resume: bool) -> None:
-    """Meta-train and write the file; what is unfinished lies beside it until then."""
+    """Meta-train and write the file; until then an unfinished training is kept next to it."""
     from headstart.knowledge.files import Knowledge, learner
     from headstart.metadata.sources import load
 
@@ -58,17 +58,17 @@ def run(meta_name: str, method: str, out: Path, split_file: Path | None, data: P
         knowledge.save(out)
     except KeyboardInterrupt:
         if any(out.parent.glob(f"{state.name}.*")):
-            say("stopped; go on with --resume")
+            say("stopped; continue with --resume")
         raise
     monitor.remove()
-    tasks = f"{len(train)} tasks" + (f", {len(validation)} to stop by" if validation else "")
+    tasks = f"{len(train)} tasks" + (f", {len(validation)} for early stopping" if validation else "")
     typer.echo(f"{method}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
     typer.echo(f"written: {out} ({out.stat().st_size / 1e3:.0f} kB)")
     for note in _notes(knowledge):
         typer.echo(note)
     for name in _learned_nothing(checks):
         say(
-            f"warning: {name} did not get better on tasks held out than it was at the start, so it knows nothing: "
+            f"warning: {name} did not improve on held-out tasks, so it has learned nothing: "
             f"{len(train)} tasks may be too few to learn from"
         )
 
@@ -80,7 +80,7 @@ def _notes(knowledge: Knowledge) -> Iterator[str]:
         if not getattr(part, "locates_new", True):
             unseen = ", and needs one trained with unseen=True elsewhere" if hasattr(part, "unseen") else ""
             yield (
-                "It knows the recorded pipelines alone: 'headstart fit' can use it where every pipeline of the space "
+                "It knows only the recorded pipelines: 'headstart fit' can use it where every pipeline of the space "
                 f"is on record{unseen}."
             )
     recorded = sorted(learner.needs.metafeatures - set(knowledge.extractors))
@@ -95,7 +95,7 @@ def _goes_on(state: Path, key: str, resume: bool) -> bool:
     """Whether to go on with what an earlier run left: where it is of the same settings, without being told to, too."""
     left = sorted(state.parent.glob(f"{glob.escape(state.name)}.*"))
     if resume and not left:
-        say(f"nothing unfinished is beside {state.with_suffix('')}, so it begins at the start")
+        say(f"there is no unfinished training of {state.with_suffix('')}, so training starts from the beginning")
     if not resume and left:
         resume = all(unfinished_key(path) == key for path in left)
         say("an unfinished training " + ("goes on" if resume else "of other settings or tasks is dropped"))
@@ -104,9 +104,9 @@ def _goes_on(state: Path, key: str, resume: bool) -> bool:
 
 def _check(out: Path) -> None:
     if out.exists():
-        raise InvalidInput(f"{out} is there already; name another file with --out, or remove it")
+        raise InvalidInput(f"{out} already exists; choose another file with --out, or remove it")
     if not out.absolute().parent.is_dir():
-        raise InvalidInput(f"the directory of {out} must be there; make it, or name another file with --out")
+        raise InvalidInput(f"the directory of {out} must exist; create it, or choose another file with --out")
 
 
 def _tasks(meta: MetaDataset, split_file: Path | None) -> tuple[list[int], list[int]]:
@@ -120,8 +120,8 @@ def _tasks(meta: MetaDataset, split_file: Path | None) -> tuple[list[int], list[
         return list(range(len(meta))), []
     if "train" not in meta.splits:
         raise InvalidInput(
-            f"meta-dataset {meta.name!r} has splits {', '.join(sorted(meta.splits))} and none to learn from; name the "
-            "tasks with --split-file"
+            f"meta-dataset {meta.name!r} has splits {', '.join(sorted(meta.splits))} and no training tasks; give "
+            "them with --split-file"
         )
     return meta.splits["train"].tolist(), meta.splits["validation"].tolist() if "validation" in meta.splits else []
 

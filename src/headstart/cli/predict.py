@@ -47,7 +47,7 @@ def _check_out(out: Path, others: tuple[Path, ...]) -> None:
         raise MissingDependency('Parquet files need pyarrow: pip install "headstart[parquet]"')
     check_apart(out, others)
     if not out.parent.is_dir():
-        raise InvalidInput(f"there is no directory {out.parent}; make it first")
+        raise InvalidInput(f"the directory {out.parent} does not exist; create it first")
 
 
 def check_apart(out: Path, others: tuple[Path, ...]) -> None:

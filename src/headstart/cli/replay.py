@@ -41,7 +41,7 @@ def run(
     from headstart.replay.runner import replay
 
     if not methods:
-        raise InvalidInput("name at least one method: --method gp; 'headstart methods' lists them")
+        raise InvalidInput("give at least one method: --method gp; 'headstart methods' lists them")
     if plot is not None:
         from headstart.report.curves import check_plot
 
@@ -75,7 +75,7 @@ def show(results: Results, console: Console) -> None:
     last, best = results.evaluations, results.best()
     ordered = order_by_regret(results, last)
     table = Table(
-        title=f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks after so many evaluations",
+        title=f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks by number of evaluations",
         caption=f"±: half width of the 95 % interval after {last}; p: Wilcoxon signed-rank test against {best} after "
         f"{last}; ms: for a suggestion",
     )
@@ -119,7 +119,7 @@ class _Lines:
         if not entry["n_tasks"]:
             self.done(f"{method} could not be run: {entry['left_out']}")
             return
-        source = "known already" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
+        source = "already known" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
         self.done(f"{method}: mean regret {shown(entry['regret_mean'][-1])} after {last} evaluations; {source}")
 
     def done(self, line: str) -> None:
@@ -164,5 +164,5 @@ def showing_progress(kept: bool = True) -> Iterator[_Lines]:
             with Progress(*columns, console=console, transient=True) as bars, saying_with(bars.print):
                 yield _Bars(bars)
     except KeyboardInterrupt:
-        say(f"stopped; the same command goes on from here{'' if kept else ' if it has --out FILE'}")
+        say(f"stopped; the same command continues from here{'' if kept else ' if it has --out FILE'}")
         raise

@@ -63,7 +63,7 @@ def importance(model: Path, table: Path, best: int | None, as_json: bool) -> Non
     if as_json:
         _print_json(shown)
         return
-    show_bars(shown.to_dict("records"), f"Fall of {estimator.model_.metric} when a column of {table.name} is shuffled")
+    show_bars(shown.to_dict("records"), f"Drop in {estimator.model_.metric} when a column of {table.name} is shuffled")
 
 
 def show_bars(rows: Sequence[Mapping[str, Any]], title: str, console: Console | None = None) -> None:

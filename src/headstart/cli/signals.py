@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM during a fit.
 
-While the search runs, Ctrl-C ends it and the model is made of what was found. Once more, or while nothing can be lost,
-it leaves at once. SIGTERM and SIGHUP end the search in order, with no model: what was finished is in the store.
+While the search runs, Ctrl-C stops it and the model is made from what was found. A second one, or one while nothing
+can be lost, quits immediately. SIGTERM and SIGHUP stop the search cleanly, without a model: what was finished is in the
+store.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ class Signals:
         if self._interrupts > 1:
             self.leave(number)
         if self.making:
-            say("the search is over and the model is being made; press Ctrl-C again to leave at once")
+            say("the search is over and the model is being made; press Ctrl-C again to quit immediately")
             return
         raise KeyboardInterrupt
 
     def leave(self, number: int) -> NoReturn:
         """End this process now; its workers end with it, and what was finished is in the store."""
         self.close_display()
-        say("left at once, there is no new model; what was finished is kept, go on with --resume")
+        say("quit without a new model; finished pipelines are kept, continue with --resume")
         if self.run is not None:
             shutil.rmtree(self.run.directory, ignore_errors=True)
         sys.stdout.flush()

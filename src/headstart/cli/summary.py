@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headstart.cli.display import clock
+from headstart.cli.display import clock, counted
 
 _REASONS = {
     "interrupted": "stopped by Ctrl-C",
-    "exhausted": "all pipelines of the space were tried",
+    "exhausted": "every pipeline in the space was tried",
 }
 
 
@@ -49,15 +49,15 @@ def _suffix(table: Path) -> str:
 
 def _headline(report: dict[str, Any]) -> str:
     if report["score"] is None:
-        return "No pipeline worked in time: the model is a simple one."
+        return "No pipeline finished in time: this is a simple fallback model."
     return f"{report['metric']} {report['score']:.5g} in validation, predicting {report['target']!r}"
 
 
 def _counts(report: dict[str, Any]) -> str:
     failed = {status: n for status, n in sorted(report["statuses"].items()) if status != "ok"}
-    words = f"{report['pipelines']} {'pipeline' if report['pipelines'] == 1 else 'pipelines'} tried"
+    words = f"{counted(report['pipelines'])} tried"
     if report["new_pipelines"] < report["pipelines"]:
-        words += f" ({report['new_pipelines']} of them now)"
+        words += f" ({report['new_pipelines']} in this run)"
     if failed:
         words += f", {sum(failed.values())} failed ({', '.join(f'{n} {s}' for s, n in failed.items())})"
     why = _REASONS.get(report["reason"])

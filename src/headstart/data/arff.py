@@ -141,7 +141,7 @@ def _column(attribute: _Attribute, cells: list[str | None]) -> pd.Series[Any]:
         unknown = set(cells) - set(attribute.values) - {None}
         if unknown:
             first = min(map(str, unknown))
-            raise TableError(f"attribute {attribute.name!r} must hold one of its declared values, found {first!r}")
+            raise TableError(f"attribute {attribute.name!r} must contain only its declared values, found {first!r}")
         return pd.Series(pd.Categorical(cells, categories=list(attribute.values)))
     raw: Any = pd.Series(cells, dtype=object)
     if attribute.type == "number":

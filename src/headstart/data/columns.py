@@ -135,7 +135,7 @@ def _checked_overrides(overrides: Mapping[str, Kind | str], names: list[str]) ->
         try:
             checked[name] = Kind(kind)
         except ValueError:
-            raise TableError(f"kinds: {kind!r} of column {name!r} is no kind; {suggestion(str(kind), Kind)}") from None
+            raise TableError(f"column {name!r}: unknown kind {kind!r}; {suggestion(str(kind), Kind)}") from None
     return checked
 
 
@@ -185,7 +185,7 @@ def plain_numbers(column: pd.Series[Any]) -> NDArray[Any]:
         return plain_numbers(dense(column))
     if dtype.kind == "c":
         raise TableError(
-            f"column {column.name!r} must hold real numbers, found complex ones; split them in two columns"
+            f"column {column.name!r} must contain real numbers, found complex ones; split it into two columns"
         )
     native = isinstance(dtype, np.dtype) and dtype.kind in "iuf"
     numbers: NDArray[Any] = column.to_numpy() if native else column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -238,7 +238,7 @@ def _infer_text(distinct: Distinct, name: str) -> tuple[ColumnSpec, list[str]]:
         kind = _numeric_kind(numbers, name)
         return (numeric if kind is Kind.NUMERIC else ColumnSpec(kind)), []
     if date := find_date_format(distinct):
-        note = f"dates in {name!r} were read as {date.format}; with day and month swapped they would fit as well"
+        note = f"dates in {name!r} were read as {date.format}; they would also fit with day and month swapped"
         return ColumnSpec(Kind.DATE, date.format), [note] if date.ambiguous else []
     return ColumnSpec(_text_kind(distinct, name)), []
 
@@ -302,7 +302,7 @@ def _declared(column: pd.Series[Any], name: str, kind: Kind) -> ColumnSpec:
         if not found:
             example = f", found {distinct.texts[0]!r}" if len(distinct.texts) else ""
             raise TableError(
-                f"column {name!r} is declared a date but its values have no known date format in common{example}; "
+                f"column {name!r} is declared a date, but its values share no known date format{example}; "
                 "convert it with pandas.to_datetime first"
             )
         return ColumnSpec(kind, found.format)

@@ -88,7 +88,7 @@ def _numeric(column: pd.Series[Any], spec: ColumnSpec, name: str) -> Converted:
     if types.is_timedelta64_dtype(dtype):
         return Converted(column.dt.total_seconds().to_numpy(dtype=np.float64))
     if types.is_datetime64_any_dtype(dtype):
-        raise TableError(f"column {name!r} must hold numbers, found dates; convert it, or train again with this type")
+        raise TableError(f"column {name!r} must contain numbers, found dates; convert it, or refit with this type")
     if types.is_numeric_dtype(dtype):  # booleans too
         return Converted(*finite_or_missing(plain_numbers(column)))
     distinct = distinct_texts(column)
@@ -97,7 +97,7 @@ def _numeric(column: pd.Series[Any], spec: ColumnSpec, name: str) -> Converted:
         numbers[i] = {"true": 1.0, "false": 0.0}.get(distinct.texts[i].lower(), np.nan)
     unread = tuple(str(t) for t in distinct.texts[np.isnan(numbers)] if t.lower() != "nan")
     if unread and not spec.lenient:
-        raise TableError(f"column {name!r} must hold numbers, found {_some(unread)}; {_ADVICE}")
+        raise TableError(f"column {name!r} must contain numbers, found {_some(unread)}; {_ADVICE}")
     values, infinite = finite_or_missing(distinct.spread(numbers, np.nan))
     return Converted(values, infinite, unread)
 
@@ -107,13 +107,13 @@ def _boolean(column: pd.Series[Any], name: str) -> Converted:
         values, infinite = finite_or_missing(plain_numbers(column))
         other = values[~np.isnan(values) & (values != 0) & (values != 1)]
         if len(other):
-            raise TableError(f"column {name!r} must hold true and false, found {other[0]:g}; {_ADVICE}")
+            raise TableError(f"column {name!r} must contain true and false, found {other[0]:g}; {_ADVICE}")
         return Converted(values, infinite)
     distinct = distinct_texts(column)
     truths = to_truths(distinct.texts)
     if np.isnan(truths).any():
         found = _some(tuple(distinct.texts[np.isnan(truths)]))
-        raise TableError(f"column {name!r} must hold true and false, or yes and no, found {found}; {_ADVICE}")
+        raise TableError(f"column {name!r} must contain true and false, or yes and no, found {found}; {_ADVICE}")
     return Converted(distinct.spread(truths, np.nan))
 
 
@@ -127,7 +127,7 @@ def _date(column: pd.Series[Any], spec: ColumnSpec, name: str) -> Converted:
             return Converted(read_epoch(numbers, spec.format))
         if np.isnan(numbers).all():
             return Converted(np.full(len(numbers), "NaT", dtype="datetime64[us]"))
-        raise TableError(f"column {name!r} must hold dates, found the number {numbers[~np.isnan(numbers)][0]:g}")
+        raise TableError(f"column {name!r} must contain dates, found the number {numbers[~np.isnan(numbers)][0]:g}")
     if types.is_object_dtype(dtype) and types.infer_dtype(column, skipna=True) in ("datetime", "datetime64", "date"):
         return Converted(as_moments(column))
     distinct = distinct_texts(column)
@@ -135,7 +135,7 @@ def _date(column: pd.Series[Any], spec: ColumnSpec, name: str) -> Converted:
     unread = tuple(str(t) for t in distinct.texts[np.isnat(moments)])
     if unread and not spec.lenient:
         wanted = f"written as {spec.format}" if spec.format else "year-month-day"
-        raise TableError(f"column {name!r} must hold dates {wanted}, found {_some(unread)}; {_ADVICE}")
+        raise TableError(f"column {name!r} must contain dates {wanted}, found {_some(unread)}; {_ADVICE}")
     return Converted(distinct.spread(moments, np.datetime64("NaT")), 0, unread)
 
 
@@ -154,7 +154,7 @@ def _as_it_is(column: pd.Series[Any]) -> Converted:
     return Converted(_as_text(distinct_texts(column)))
 
 
-_ADVICE = "mend the values, or declare the column's kind (kinds=...) when training"
+_ADVICE = "fix the values, or declare the column's kind (kinds=...) when training"
 
 
 def _some(values: tuple[str, ...]) -> str:

@@ -292,7 +292,7 @@ def _concerns(target: Target, features: Features) -> list[str]:
         n_classes = None if target.classes is None else len(target.classes)
         for name in likely_leaks(features.X, features.schema.kinds, target.values, n_classes):
             concerns.append(
-                f"column {name!r} stands one to one for the target; leave it out unless it is known beforehand"
+                f"column {name!r} maps one to one to the target; leave it out unless it is known at prediction time"
             )
     return concerns
 

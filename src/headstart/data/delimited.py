@@ -40,7 +40,7 @@ def read_delimited(stream: BinaryIO, dialect: Mapping[str, Any] | None = None) -
     """
     sample = stream.read(SAMPLE_BYTES)
     if not sample.strip():
-        raise TableError("must hold a table, found nothing: it is empty")
+        raise TableError("must contain a table, but is empty")
     complete = len(sample) < SAMPLE_BYTES
     known = dict(dialect or {})
     found = find_dialect(sample, complete=complete, known=known)
@@ -87,7 +87,7 @@ def _read(stream: BinaryIO, dialect: Dialect) -> pd.DataFrame:
         frame = pd.DataFrame(columns=range(len(names)))
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         _check_widths(stream, dialect, len(names))
-        raise TableError(f"cannot be cut into rows and columns: {error}") from None
+        raise TableError(f"cannot be split into rows and columns: {error}") from None
     finally:
         text.detach()
     # Rows that are too short come filled up with missing values, so only a gap in the last column can hide one.
@@ -137,7 +137,7 @@ def _check_widths(stream: BinaryIO, dialect: Dialect, width: int) -> None:
             if len(row) != width and any(cell.strip() for cell in row):
                 wrong.append((number, len(row)))
     except csv.Error as error:
-        raise TableError(f"cannot be cut into cells: {error}") from None
+        raise TableError(f"cannot be split into cells: {error}") from None
     finally:
         text.detach()
     if wrong:
@@ -145,6 +145,6 @@ def _check_widths(stream: BinaryIO, dialect: Dialect, width: int) -> None:
         more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise TableError(
             f"every row must have as many cells as there are columns, {width}; {shown}{more} "
-            f"(separator {dialect.separator!r}, quote {dialect.quote!r}); mend these rows, or give "
+            f"(separator {dialect.separator!r}, quote {dialect.quote!r}); fix these rows, or give "
             "dialect={'separator': ..., 'quote': ...}"
         )

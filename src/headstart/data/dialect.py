@@ -129,7 +129,7 @@ def find_dialect(sample: bytes, *, complete: bool, known: Mapping[str, Any] | No
     names = [f.name for f in fields(Dialect)]
     for name in given:
         if name not in names:
-            raise TableError(f"dialect: {name!r} is no part of a dialect; {suggestion(name, names)}")
+            raise TableError(f"dialect: {name!r} is not part of a dialect; {suggestion(name, names)}")
     dialect = replace(Dialect(encoding=given.get("encoding") or find_encoding(sample, complete=complete)), **given)
     lines = _decoded_lines(sample, dialect.encoding, complete)
     skip = next((i for i, line in enumerate(lines) if line.strip()), 0)

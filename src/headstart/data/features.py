@@ -51,13 +51,13 @@ def read_features(frame: pd.DataFrame, kinds: Mapping[str, Kind | str] | None, o
     """
     names = [str(c) for c in frame.columns]
     if not names:
-        raise TableError("a table must have at least one feature beside the target, found none")
+        raise TableError("a table must have at least one feature besides the target, found none")
     if all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes):
         accessor: Any = frame.sparse
         return read_sparse(sparse.csr_matrix(accessor.to_coo()), kinds)
     frame = frame.reset_index(drop=True)
     if frame.isna().all(axis=None):
-        raise TableError(f"features must have values, all {len(names)} columns are missing in all {len(frame)} rows")
+        raise TableError(f"features must have values, but all {len(names)} columns are empty in all {len(frame)} rows")
     specs, notes = infer_columns(frame, kinds)
     specs, usable_notes = _with_something_to_learn_from(frame, specs, set(kinds or ()))
     converted = {name: convert(frame[name], spec, name) for name, spec in specs.items()}
@@ -72,12 +72,12 @@ def read_sparse(matrix: Any, kinds: Mapping[str, Kind | str] | None) -> Features
     if kinds:
         raise TableError("kinds cannot be declared for a sparse matrix: its columns are all numeric")
     if matrix.dtype.kind not in "biuf":
-        raise TableError(f"a sparse matrix must hold real numbers, found {matrix.dtype}")
+        raise TableError(f"a sparse matrix must contain real numbers, found {matrix.dtype}")
     if matrix.shape[1] == 0:
         raise TableError("a matrix must have at least one column, found none")
     data, infinite = finite_or_missing(matrix.data)
     X = sparse.csr_matrix((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-    concerns = (f"{infinite} infinities in a sparse matrix count as missing",) if infinite else ()
+    concerns = (f"{infinite} infinite values in a sparse matrix are treated as missing",) if infinite else ()
     return Features(X, Schema({}, by_position=True, n_sparse=matrix.shape[1]), (), concerns)
 
 
@@ -90,7 +90,7 @@ def _with_something_to_learn_from(
     ids = [name for name, spec in specs.items() if spec.kind is Kind.ID and name not in declared]
     if not ids:
         raise TableError(
-            f"features must vary, all {len(specs)} columns are constants or ids; add columns, or declare their kinds"
+            f"features must vary, but all {len(specs)} columns are constants or ids; add columns or declare kinds"
         )
     kinds = {name: Kind.NUMERIC if frame[name].dtype.kind in "iuf" else Kind.CATEGORICAL for name in ids}
     changed = specs | {name: replace(specs[name], kind=kind) for name, kind in kinds.items()}
@@ -103,18 +103,18 @@ def _notes(
     notes = []
     ids = [n for n, s in specs.items() if s.kind is Kind.ID and n not in declared]
     if ids:
-        notes.append(f"like an id, and not learned from unless their kind is declared: {_listed(ids)}")
+        notes.append(f"columns that look like ids are not used unless their kind is declared: {_listed(ids)}")
     constants = [n for n, s in specs.items() if s.kind is Kind.CONSTANT and n not in declared]
     if constants:
-        notes.append(f"with one value or none, and not learned from: {_listed(constants)}")
+        notes.append(f"columns with at most one value are not used: {_listed(constants)}")
     as_text = [n for n, s in specs.items() if s.kind is Kind.NUMERIC and s.format and frame[n].dtype.kind not in "biuf"]
     if as_text:
-        notes.append(f"numbers that are stored as text: {_listed(as_text)}")
+        notes.append(f"columns with numbers stored as text: {_listed(as_text)}")
     for name, column in converted.items():
         if column.unread:
             shown = ", ".join(repr(v[:30]) for v in column.unread[:3])
             notes.append(
-                f"{len(column.unread)} different values of {name!r} are no numbers and count as missing: {shown}"
+                f"{len(column.unread)} distinct values of {name!r} are not numbers and are treated as missing: {shown}"
             )
     return notes
 
@@ -123,7 +123,7 @@ def _infinities(converted: Mapping[str, Converted]) -> list[str]:
     found = {name: c.infinite for name, c in converted.items() if c.infinite}
     if not found:
         return []
-    return [f"{sum(found.values())} infinities count as missing, in {_listed(list(found))}"]
+    return [f"{sum(found.values())} infinite values are treated as missing, in {_listed(list(found))}"]
 
 
 def _listed(names: list[str]) -> str:

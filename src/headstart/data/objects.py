@@ -44,7 +44,7 @@ def frame_of_records(content: Any) -> pd.DataFrame:
             str(k): len(v) if isinstance(v, Sequence | np.ndarray | pd.Series) else None for k, v in content.items()
         }
         if None in lengths.values() or len(set(lengths.values())) > 1:
-            raise TableError(f"a mapping must hold columns of equal length, found {lengths}")
+            raise TableError(f"a mapping must contain columns of equal length, found {lengths}")
         return pd.DataFrame({k: list(v) if isinstance(v, tuple) else v for k, v in content.items()})
     if not isinstance(content, list | tuple) or not content:
         found = "none" if isinstance(content, list | tuple) else type(content).__name__
@@ -52,7 +52,7 @@ def frame_of_records(content: Any) -> pd.DataFrame:
     if all(isinstance(record, Mapping) for record in content):
         return pd.DataFrame.from_records(list(content))
     if any(isinstance(record, Mapping) for record in content):
-        raise TableError("a list must hold records only or rows only, found both")
+        raise TableError("a list must contain either records or rows, found both")
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in content}
     if widths == {0}:
         return _named_by_position(pd.DataFrame({0: list(content)}))
@@ -69,7 +69,7 @@ def with_checked_names(frame: pd.DataFrame, what: str) -> pd.DataFrame:
         names = [str(label) for label in frame.columns]
     repeated = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
     if repeated:
-        raise TableError(f"{what}: column names must differ, found {', '.join(map(repr, repeated))} more than once")
+        raise TableError(f"{what}: column names must be unique, found {', '.join(map(repr, repeated))} more than once")
     if not names:
         raise TableError(f"{what} must have at least one column, found none")
     if not len(frame):
@@ -103,6 +103,6 @@ def _of_array(source: np.ndarray[Any, Any]) -> pd.DataFrame:
     if source.ndim not in (1, 2):
         raise TableError(f"an array must have rows and columns, found {source.ndim} dimensions {source.shape}")
     if source.dtype.kind in "cV":
-        raise TableError(f"an array must hold real numbers, text or objects, found {source.dtype}")
+        raise TableError(f"an array must contain real numbers, text or objects, found {source.dtype}")
     frame = _named_by_position(pd.DataFrame(source if source.ndim == 2 else source[:, None]))
     return frame.infer_objects() if source.dtype == object else frame

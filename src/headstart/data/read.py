@@ -91,15 +91,15 @@ def read_table(
     except InvalidInput as error:
         raise TableError(f"{path}: {error}") from None
     except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError) as error:
-        raise TableError(f"{path} cannot be read, it may be damaged or cut off: {error}") from None
+        raise TableError(f"{path} cannot be read, it may be damaged or truncated: {error}") from None
     return with_checked_names(frame, str(path))
 
 
 def _check_file(source: Any, path: Path) -> None:
     if str(source).partition("://")[0] in ("http", "https", "s3", "ftp", "gs"):
-        raise TableError(f"source must be a file or a table, found the address {source}; download it first")
+        raise TableError(f"source must be a file or a table, found the URL {source}; download it first")
     if path.is_dir():
-        raise TableError(f"source must be a file, {path} is a folder; give one of the files in it")
+        raise TableError(f"source must be a file, but {path} is a directory; give one of the files in it")
     try:
         size = path.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
@@ -110,7 +110,7 @@ def _check_file(source: Any, path: Path) -> None:
     except (OSError, ValueError) as error:
         raise TableError(f"{path} cannot be read: {error}") from None
     if size == 0:
-        raise TableError(f"{path} must hold a table, found nothing: it is empty")
+        raise TableError(f"{path} must contain a table, but is empty")
 
 
 def _read_file(path: Path, sheet: str | int | None, dialect: Mapping[str, Any] | None) -> pd.DataFrame:
@@ -132,7 +132,7 @@ def _zip_member(path: Path) -> tuple[bytes, str]:
     with zipfile.ZipFile(path) as archive:
         members = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX")]
         if len(members) != 1:
-            raise TableError(f"a zip archive must hold one file, found {len(members)}; unpack it and give one of them")
+            raise TableError(f"a zip archive must contain one file, found {len(members)}; unpack it and give one")
         return archive.read(members[0]), members[0]
 
 
@@ -155,7 +155,7 @@ def _read_stream(
         raise TableError("workbooks must be .xlsx, found the old format .xls; save it as .xlsx or as CSV")
     known = (*DELIMITED, ".parquet", ".pq", ".feather", ".arff", ".json", ".jsonl", ".ndjson", ".xlsx", ".xlsm")
     raise TableError(
-        f"the kind of file must show in its suffix, found {suffix or 'none'} in {path.name!r}; known are "
+        f"the suffix must tell the kind of file, found {suffix or 'none'} in {path.name!r}; known are "
         f"{' '.join(known)}, each also with {' '.join(COMPRESSED)}"
     )
 
@@ -165,14 +165,14 @@ def _check_text(stream: BinaryIO) -> None:
     stream.seek(0)
     for mark, what in _BINARY_MARKS.items():
         if start.startswith(mark):
-            raise TableError(f"must be text, found {what}; rename it to what it is")
+            raise TableError(f"must be text, found {what}; rename it to match its content")
 
 
 def _whole_text(stream: BinaryIO) -> str:
     _check_text(stream)
     content = stream.read()
     if not content.strip():
-        raise TableError("must hold a table, found nothing: it is empty")
+        raise TableError("must contain a table, but is empty")
     return content.decode(find_encoding(content, complete=True))
 
 
@@ -192,7 +192,7 @@ def _read_columnar(stream: BinaryIO, suffix: str) -> pd.DataFrame:
     except PermissionError:
         raise
     except Exception as error:  # pyarrow has many
-        raise TableError(f"must be a {what} file, found something else or a damaged one: {error}") from None
+        raise TableError(f"must be a {what} file, but is something else or damaged: {error}") from None
 
 
 def _read_json(text: str) -> pd.DataFrame:
@@ -213,7 +213,7 @@ def _json_lines(text: str) -> list[Any]:
                 records.append(json.loads(line))
             except json.JSONDecodeError as error:
                 raise TableError(
-                    f"line {number} must hold one JSON record, found {line.strip()[:40]!r}: {error}"
+                    f"line {number} must contain one JSON record, found {line.strip()[:40]!r}: {error}"
                 ) from None
     return records
 
@@ -224,7 +224,7 @@ def _read_workbook(stream: BinaryIO, sheet: str | int | None) -> pd.DataFrame:
     try:
         workbook = pd.ExcelFile(stream, engine="openpyxl")
     except Exception as error:  # openpyxl, zipfile and XML each have their own
-        raise TableError(f"must be an Excel workbook, found something else or a damaged one: {error}") from None
+        raise TableError(f"must be an Excel workbook, but is something else or damaged: {error}") from None
     with workbook:
         names = [str(n) for n in workbook.sheet_names]
         if (isinstance(sheet, str) and sheet not in names) or (isinstance(sheet, int) and not 0 <= sheet < len(names)):
@@ -233,7 +233,7 @@ def _read_workbook(stream: BinaryIO, sheet: str | int | None) -> pd.DataFrame:
         cells = pd.read_excel(workbook, sheet_name=sheet or 0, header=None)
     cells = cells.dropna(how="all").dropna(how="all", axis=1)
     if not len(cells):
-        raise TableError("must hold a table, found nothing: the sheet is empty")
+        raise TableError("must contain a table, but the sheet is empty")
     frame = cells.iloc[1:].infer_objects()
     frame.columns = pd.Index([f"unnamed_{i}" if pd.isna(n) else str(n) for i, n in enumerate(cells.iloc[0])])
     return frame

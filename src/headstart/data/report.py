@@ -22,9 +22,7 @@ def describe(dataset: Dataset) -> str:
     if dataset.task is None:
         lines.append("no target")
     else:
-        lines.append(
-            f"target {dataset.target!r}: {_target(dataset)}; judged by {default_metric(dataset.task)} by default"
-        )
+        lines.append(f"target {dataset.target!r}: {_target(dataset)}; default metric {default_metric(dataset.task)}")
     lines += _kinds(dataset)
     extras = [f for f in ("weights", "groups", "times") if getattr(dataset, f) is not None]
     if extras:

@@ -40,7 +40,7 @@ class Roles:
         if isinstance(given, str) or (isinstance(given, int) and not isinstance(given, bool)):
             name = str(given)
             if name in self._claimed:
-                raise TableError(f"column {name!r} cannot be {role}, it is {self._claimed[name]} already")
+                raise TableError(f"column {name!r} cannot be {role}, it is already {self._claimed[name]}")
             if name not in self._frame.columns:
                 raise TableError(f"{role} column {name!r} not found; {column_hint(name, self._frame.columns)}")
             self._claimed[name] = role

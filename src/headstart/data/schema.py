@@ -118,12 +118,12 @@ class Schema:
         if absent:
             named = ", ".join(map(repr, absent[:5])) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
             raise TableError(
-                f"the table must have the columns of training, {named} not found; {column_hint(absent[0], found)}"
+                f"the table must have all training columns, {named} not found; {column_hint(absent[0], found)}"
             )
         added = [n for n in found if n not in self.columns and n not in self.others]
         if added:
             named = ", ".join(map(repr, added[:5])) + (f" and {len(added) - 5} more" if len(added) > 5 else "")
-            warnings.warn(f"columns that training did not have are ignored: {named}", DataWarning, stacklevel=4)
+            warnings.warn(f"columns not in the training table are ignored: {named}", DataWarning, stacklevel=4)
 
     def _apply_sparse(self, source: Any) -> Any:
         matrix = source if sparse.issparse(source) else read_table(source).to_numpy(dtype=np.float64)

@@ -156,13 +156,13 @@ def make_splits(
     if len(ways) > 1:
         raise TableError(f"splits must be given in one way, got {' and '.join(ways)}; choose one")
     if repeats is not None and (repeats < 1 or ways not in ([], ["folds"])):
-        raise TableError(f"repeats must be at least 1 and go with folds, got {repeats!r}")
+        raise TableError(f"repeats must be at least 1 and requires folds, got {repeats!r}")
     if splitter is not None:
-        return _checked(dataset, _pairs_of_splitter(splitter, dataset), "given by the caller")
+        return _checked(dataset, _pairs_of_splitter(splitter, dataset), "given splits")
     if validation is not None:
-        return _checked(dataset, [_pair_of_validation(validation, dataset.n_rows)], "a validation set of the caller")
+        return _checked(dataset, [_pair_of_validation(validation, dataset.n_rows)], "a given validation set")
     if dataset.groups is not None and dataset.times is not None:
-        raise TableError("splits can respect groups or times, the dataset has both; give a splitter, or leave one out")
+        raise TableError("splits can respect either groups or times, not both; give a splitter, or leave one out")
     if holdout is None and folds is None and repeats is None and dataset.n_rows > LARGE_ROWS:
         holdout = min(HOLDOUT_SHARE, HOLDOUT_ROWS / dataset.n_rows)
     if holdout is not None and not 0 < holdout < 1:
@@ -205,7 +205,7 @@ def _grouped(
 ) -> Splits:
     labels, group_of = np.unique(groups, return_inverse=True)
     if len(labels) < 2:
-        raise TableError("groups must be at least two to be split, found one; leave groups out")
+        raise TableError("there must be at least two groups to split, found one; leave groups out")
     strata, notes = _strata(dataset), []
     if len(labels) < folds and holdout is None:
         notes.append(f"{len(labels)} folds, as many as there are groups")
@@ -220,7 +220,7 @@ def _grouped(
     _, group_of_movable = np.unique(group_of[movable], return_inverse=True)
     if len(movable) == 0 or (holdout is None and group_of_movable.max() + 1 < 2):
         raise TableError(
-            "no class is found in two groups, so none can be both trained on and validated; leave groups out"
+            "no class occurs in two groups, so none can be both trained on and validated; leave groups out"
         )
     if holdout is None:
         folds = min(folds, int(group_of_movable.max()) + 1)
@@ -232,13 +232,13 @@ def _grouped(
         pairs += _pairs_of_folds(fold_of) if holdout is None else _pairs_of_folds(np.where(fold_of == 0, 0, -1))
     kind = f"{folds} folds of whole groups{_times(repeats)}" if holdout is None else "a hold-out of whole groups"
     if kept.any():
-        notes.append("classes found in one group only are trained on but never validated")
+        notes.append("classes that occur in only one group are trained on but never validated")
     return _checked(dataset, pairs, kind, repeats, notes)
 
 
 def _by_time(dataset: Dataset, times: NDArray[Any], folds: int, holdout: float | None, repeats: int | None) -> Splits:
     if repeats not in (None, 1):
-        raise TableError(f"repeats must be 1 where rows are split by time, got {repeats}: there is one past only")
+        raise TableError(f"repeats must be 1 when rows are split by time, got {repeats}: there is only one past")
     if holdout is not None:
         cuts = [1 - holdout, 1.0]
     else:
@@ -252,7 +252,7 @@ def _by_time(dataset: Dataset, times: NDArray[Any], folds: int, holdout: float |
             notes.append(f"{len(pairs) - len(learnable)} windows with one class in their past are left out")
         pairs = learnable
     if not pairs:
-        raise TableError("times must differ enough to cut the table into an earlier and a later part; leave times out")
+        raise TableError("times must differ enough to split the table into earlier and later rows; leave times out")
     kind = "a hold-out of the latest rows" if holdout is not None else f"{len(pairs)} expanding windows by time"
     return _checked(dataset, pairs, kind, 1, notes)
 
@@ -293,7 +293,7 @@ def _positions(rows: ArrayLike, n_rows: int, what: str) -> Rows:
         raise TableError(f"{what} must have rows between 0 and {n_rows - 1}, got {array.min()} to {array.max()}")
     unique = np.unique(array)
     if len(unique) < len(array):
-        raise TableError(f"{what} must have each row once, {len(array) - len(unique)} are repeated")
+        raise TableError(f"{what} must have each row only once, {len(array) - len(unique)} are repeated")
     return unique.astype(np.int64)
 
 
@@ -328,6 +328,6 @@ def _checked(dataset: Dataset, pairs: list[Any], kind: str, repeats: int = 1, no
             said.append(f"{unseen} validation rows of classes that their training part lacks are left out")
         if one_class:
             said.append(
-                f"{one_class} validation parts have one class only: metrics such as roc_auc are undefined there"
+                f"{one_class} validation parts have only one class: metrics such as roc_auc are undefined there"
             )
     return Splits(tuple(checked), dataset.n_rows, kind, repeats, tuple(said), strata if n_classes else None)

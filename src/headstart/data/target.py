@@ -84,7 +84,7 @@ def read_target(column: pd.Series[Any], name: str, task: str | None) -> Target:
         raise TableError(f"task {task!r} is unknown; {suggestion(task, (*TASKS, 'classification'))}")
     column = dense(column)
     if types.is_datetime64_any_dtype(column.dtype) or isinstance(column.dtype, pd.PeriodDtype):
-        raise TableError(f"target {name!r} must hold numbers or labels, found dates; turn them into numbers first")
+        raise TableError(f"target {name!r} must contain numbers or labels, found dates; convert them to numbers first")
     if types.is_object_dtype(column.dtype):
         column = column.infer_objects()
     numbers = _as_numbers(column)
@@ -127,20 +127,18 @@ def _regression(column: pd.Series[Any], numbers: NDArray[np.float64] | None, nam
         wrong = [t for t in texts if np.isnan(to_numbers(np.array([t], dtype=object))[0])]
         found = f"found {wrong[0]!r}" if wrong else "found no values"
         raise TableError(
-            f"target {name!r} must hold numbers for a regression, {found}; mend it, or learn it as a classification"
+            f"target {name!r} must contain numbers for a regression, {found}; fix it, or use a classification"
         )
     kept = np.isfinite(numbers)
     values = numbers[kept]
     if not len(values):
-        raise TableError(f"target {name!r} must have values, all {len(numbers)} rows lack one")
+        raise TableError(f"target {name!r} must have values, but is missing in all {len(numbers)} rows")
     if values.min() == values.max():
-        raise TableError(
-            f"target {name!r} must vary, every row has {values[0]:g}; there is nothing to learn: check the column"
-        )
+        raise TableError(f"target {name!r} must vary, but every row has {values[0]:g}; check the column")
     notes = _notes_on_missing(kept, name)
     if inferred:
         different = len(np.unique(values))
-        notes.append(f"regression, because {name!r} holds numbers with {different} different values")
+        notes.append(f"regression, because {name!r} has numbers with {different} distinct values")
     return Target(values, None, "regression", kept, tuple(notes))
 
 
@@ -149,7 +147,7 @@ def _classification(column: pd.Series[Any], name: str, task: str, inferred: bool
     kept = codes >= 0
     codes, rows = codes[kept], len(codes)
     if not len(codes):
-        raise TableError(f"target {name!r} must have values, all {rows} rows lack one")
+        raise TableError(f"target {name!r} must have values, but is missing in all {rows} rows")
     counts = np.bincount(codes, minlength=len(labels))
     labels, codes = labels[counts > 0], (np.cumsum(counts > 0) - 1)[codes]
     counts = counts[counts > 0]
@@ -159,15 +157,15 @@ def _classification(column: pd.Series[Any], name: str, task: str, inferred: bool
         )
     if len(labels) == len(codes):
         raise TableError(
-            f"target {name!r} must have classes that come more than once, every one of its {len(codes)} rows has its "
-            "own; check the column, or learn it as a regression if it holds numbers"
+            f"target {name!r} must have classes that occur more than once, but each of its {len(codes)} rows has its "
+            "own; check the column, or use a regression if it contains numbers"
         )
     if task == "binary" and len(labels) != 2:
         raise TableError(f"target {name!r} must have two classes for a binary task, found {len(labels)}")
     notes = _notes_on_missing(kept, name)
     found: TaskKind = "binary" if len(labels) == 2 and task != "multiclass" else "multiclass"
     if inferred:
-        notes.append(f"{found} classification, because {name!r} has {len(labels)} different values")
+        notes.append(f"{found} classification, because {name!r} has {len(labels)} distinct values")
     return Target(codes.astype(np.int64), labels, found, kept, tuple(notes))
 
 

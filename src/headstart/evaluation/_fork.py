@@ -314,7 +314,7 @@ class _Watch:
         except _wire.BrokenFrame as error:
             return _report(Outcome.failed(Status.CRASHED, str(error), seconds=seconds, bytes=self._peak))
         except Exception as error:
-            text = f"the answer of the evaluation cannot be read: {type(error).__name__}: {error}"
+            text = f"the result of the evaluation cannot be read: {type(error).__name__}: {error}"
             return _report(Outcome.failed(Status.CRASHED, text, seconds=seconds, bytes=self._peak))
         return reply  # type: ignore[no-any-return]
 

@@ -16,17 +16,17 @@ from typing import Any
 
 from headstart.errors import HeadstartError
 from headstart.evaluation import _wire
-from headstart.evaluation._processes import NotReady, NotStarted, Plan, WorkerProcess, kill_strays
+from headstart.evaluation._processes import NotReady, NotStarted, WorkerProcess, WorkerSetup, kill_strays
 from headstart.trials import Limits, Outcome, Status
 
 _LINGER_SECONDS = 60.0
 _ATTEMPTS = 3
 
-_pools: dict[str, Pool] = {}
+_pools: dict[str, WorkerPool] = {}
 _pools_lock = threading.RLock()
 
 
-class Pool:
+class WorkerPool:
     """The workers of one sandbox and of its copies in this process.
 
     Parameters
@@ -64,7 +64,7 @@ class Pool:
         if spool is not None:
             os.makedirs(spool, exist_ok=True)
         directory = Path(tempfile.mkdtemp(prefix="headstart-sandbox-", dir=spool))
-        self.plan = Plan(
+        self.setup = WorkerSetup(
             payload=directory / _wire.PAYLOAD_NAME,
             temporary=spool is None,
             preload=preload,
@@ -73,15 +73,15 @@ class Pool:
             owner=os.getpid(),
         )
         try:
-            write_payload(self.plan.payload)
+            write_payload(self.setup.payload)
         except BaseException:
-            _wire.clean_spool(directory, self.plan.temporary)
+            _wire.clean_spool(directory, self.setup.temporary)
             raise
         with _pools_lock:
             _pools[token] = self
 
     @classmethod
-    def shared(cls, token: str, payload: bytes, options: Mapping[str, Any]) -> Pool:
+    def shared(cls, token: str, payload: bytes, options: Mapping[str, Any]) -> WorkerPool:
         """The pool of that token, made if there is none; pools that nobody used for a while are closed."""
         with _pools_lock:
             for pool in [*_pools.values()]:
@@ -111,12 +111,12 @@ class Pool:
 
     def new_stem(self) -> Path:
         """What the paths of the artefacts of one evaluation begin with."""
-        return self.plan.payload.parent / f"{os.getpid()}-{next(self._numbers)}"
+        return self.setup.payload.parent / f"{os.getpid()}-{next(self._numbers)}"
 
     def read_payload(self) -> bytes:
         with self._lock:
             self._check_open()
-            return self.plan.payload.read_bytes()
+            return self.setup.payload.read_bytes()
 
     def evaluate(self, request: Mapping[str, Any], limits: Limits) -> tuple[Outcome, Mapping[str, str]]:
         """Outcome of a request by any worker, and the paths of its artefacts."""
@@ -129,7 +129,7 @@ class Pool:
                 now = limits.now()
                 outcome, artefacts = worker.evaluate({**request, "limits": now}, now)
             except NotReady:
-                return Outcome.failed(Status.TIMEOUT, "the deadline came before a worker was ready"), {}
+                return Outcome.failed(Status.TIMEOUT, "the deadline passed before a worker was ready"), {}
             except NotStarted as error:
                 problem = str(error)
             except BaseException as error:
@@ -144,7 +144,7 @@ class Pool:
             ended = self._ended(interruptions)
             if ended:
                 return Outcome.failed(Status.CRASHED, f"the sandbox was {ended} during the evaluation"), {}
-        return Outcome.failed(Status.CRASHED, f"no sandbox worker takes the evaluation: {problem}"), {}
+        return Outcome.failed(Status.CRASHED, f"no sandbox worker could run the evaluation: {problem}"), {}
 
     def warm(self, count: int) -> None:
         """Start workers until there are `count`, and wait until they are ready."""
@@ -187,15 +187,15 @@ class Pool:
             worker.kill(strays=False)
         if workers:
             kill_strays(f"{self.token}/")
-        if os.getpid() == self.plan.owner:
-            _wire.clean_spool(self.plan.payload.parent, self.plan.temporary)
+        if os.getpid() == self.setup.owner:
+            _wire.clean_spool(self.setup.payload.parent, self.setup.temporary)
         with _pools_lock:
             if _pools.get(self.token) is self:
                 del _pools[self.token]
 
     def _check_open(self) -> None:
         if self._closed:
-            raise HeadstartError("the sandbox must be open, but it was closed; make a new one")
+            raise HeadstartError("the sandbox must be open, but it was closed; create a new one")
 
     def _take(self) -> WorkerProcess:
         with self._lock:
@@ -210,7 +210,7 @@ class Pool:
             return self._start()
 
     def _start(self) -> WorkerProcess:
-        worker = WorkerProcess(self.plan, f"{self.token}/{next(self._numbers)}/")
+        worker = WorkerProcess(self.setup, f"{self.token}/{next(self._numbers)}/")
         self._workers.add(worker)
         return worker
 

@@ -65,7 +65,7 @@ class _TooBig(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkerSetup:
     """What workers of one sandbox have in common.
 
     Parameters
@@ -97,16 +97,16 @@ class WorkerProcess:
 
     Parameters
     ----------
-    plan
+    setup
         What to start.
     mark
         Put into the environment of the worker and so of all its descendants.
     """
 
-    def __init__(self, plan: Plan, mark: str) -> None:
+    def __init__(self, setup: WorkerSetup, mark: str) -> None:
         if not sys.executable:
             raise HeadstartError("sys.executable must name the Python interpreter, got none; set it to start workers")
-        self._plan = plan
+        self._setup = setup
         self._mark = mark
         self._messages: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
         self._tail = _verdicts.Tail()
@@ -115,7 +115,7 @@ class WorkerProcess:
         self._ready = False
         self._measures = True
         package_root = str(Path(__file__).parents[2])
-        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(plan.threads)) | {_wire.MARK: mark}
+        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(setup.threads)) | {_wire.MARK: mark}
         # An own session, or on Windows an own group: a Ctrl-C in the terminal is for the main process alone.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "headstart.evaluation.worker"],
@@ -131,12 +131,12 @@ class WorkerProcess:
             threading.Thread(target=target, daemon=True, name=f"headstart-worker-{self._process.pid}").start()
         logger.debug("started worker %d", self._process.pid)
         setup = {
-            "payload": plan.payload,
-            "temporary": plan.temporary,
-            "preload": plan.preload,
-            "mode": plan.mode,
+            "payload": setup.payload,
+            "temporary": setup.temporary,
+            "preload": setup.preload,
+            "mode": setup.mode,
             "parent": os.getpid(),
-            "owner": plan.owner,
+            "owner": setup.owner,
             "path": sys.path,
             "environment": {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }
@@ -160,16 +160,16 @@ class WorkerProcess:
                 raise NotReady from None
             raise HeadstartError(f"a sandbox worker was not ready within {_READY_SECONDS:.0f} s") from None
         except (_Lost, _wire.BrokenFrame):
-            raise HeadstartError(f"a sandbox worker ended while it started: {self._last_words()}") from None
+            raise HeadstartError(f"a sandbox worker died while starting: {self._last_words()}") from None
         if "failed" in message:
             raise HeadstartError(
                 "the objective must be loadable in another process; modules that it uses must be importable there. "
-                f"Found: {message['failed']}"
+                f"Error: {message['failed']}"
             )
         self._ready = True
         self._measures = bool(message["memory"])
         for name in message["missing"]:
-            logger.debug("module %s cannot be imported in advance and is left out", name)
+            logger.debug("module %s cannot be preloaded and is skipped", name)
 
     def evaluate(self, request: Mapping[str, Any], limits: Limits) -> tuple[Outcome, dict[str, str]]:
         """Outcome of a request, and the paths of its artefacts. The worker may be dead afterwards.
@@ -181,9 +181,9 @@ class WorkerProcess:
         """
         self._tail.clear()
         if limits.bytes is not None and not self._measures:
-            _warn_once("the memory limit is not kept: /proc does not tell how much memory a process has")
+            _warn_once("the memory limit is not enforced: /proc does not show how much memory a process uses")
         try:
-            watch = _MemoryWatch(self._process.pid, self._plan, limits) if self._plan.mode == "serve" else None
+            watch = _MemoryWatch(self._process.pid, self._setup, limits) if self._setup.mode == "serve" else None
             self._send(request)
             self._receive(_STARTED_SECONDS)
         except (OSError, psutil.Error, _Late, _Lost, _wire.BrokenFrame) as error:
@@ -213,7 +213,7 @@ class WorkerProcess:
             artefacts = {str(name): str(path) for name, path in message["artefacts"].items()}
             return Outcome.from_dict(message["outcome"]), artefacts
         except Exception as error:
-            raise _wire.BrokenFrame(f"the answer cannot be read: {type(error).__name__}: {error}") from None
+            raise _wire.BrokenFrame(f"the result cannot be read: {type(error).__name__}: {error}") from None
 
     def _failure(self, error: BaseException, limits: Limits, seconds: float, code: int | None, peak: int) -> Outcome:
         """What is to be said of an evaluation that this process, not the worker, saw fail."""
@@ -227,11 +227,11 @@ class WorkerProcess:
         if not isinstance(error, _Lost):
             raise error
         if code is None:
-            text = "the worker closed its pipe; an evaluation that closes all open files does that"
+            text = "the worker closed its pipe; this happens when an evaluation closes all open files"
             return Outcome.failed(Status.CRASHED, text, seconds=seconds, bytes=peak)
-        if self._plan.mode == "serve":
+        if self._setup.mode == "serve":
             return _verdicts.ended(code, self._tail, limits, seconds, peak)
-        text = f"the process that watched over the evaluation ended: {_verdicts.describe_exit(code)}"
+        text = f"the process that supervised the evaluation died: {_verdicts.describe_exit(code)}"
         return Outcome.failed(Status.CRASHED, f"{text}\n{self._tail.text()}".strip(), seconds=seconds)
 
     def kill(self, *, strays: bool = True) -> None:
@@ -276,7 +276,7 @@ class WorkerProcess:
             try:
                 return dict(json.loads(message))
             except ValueError as error:
-                raise _wire.BrokenFrame(f"the answer cannot be read: {error}") from None
+                raise _wire.BrokenFrame(f"the result cannot be read: {error}") from None
 
     def _listen(self) -> None:
         """Pass on messages until there are no more. A thread, since Windows cannot wait for a pipe and a time limit."""
@@ -313,14 +313,14 @@ class WorkerProcess:
 class _MemoryWatch:
     """Samples the memory of a worker that evaluates by itself."""
 
-    def __init__(self, pid: int, plan: Plan, limits: Limits) -> None:
+    def __init__(self, pid: int, setup: WorkerSetup, limits: Limits) -> None:
         self.peak = 0
         self._limit = limits.bytes
         self._next = 0.0
         self._process = psutil.Process(pid)
         self._memory: ServedMemory | None = None
         try:
-            self._memory = ServedMemory(pid, plan.payload.stat().st_size)
+            self._memory = ServedMemory(pid, setup.payload.stat().st_size)
         except psutil.AccessDenied:
             self._warn()
 
@@ -353,7 +353,7 @@ class _MemoryWatch:
 
     def _warn(self) -> None:
         if self._limit is not None:
-            _warn_once("the memory limit is not kept: this system does not tell how much memory a process has")
+            _warn_once("the memory limit is not enforced: this system does not show how much memory a process uses")
 
 
 @functools.cache

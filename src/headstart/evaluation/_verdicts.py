@@ -56,7 +56,7 @@ def ended(code: int, tail: Tail, limits: Limits, seconds: float, peak: int) -> O
 
 def describe_exit(code: int) -> str:
     if code >= 0:
-        return f"exited with code {code} before it gave an answer"
+        return f"exited with code {code} before it returned a result"
     try:
         return f"killed by signal {-code} ({signal.Signals(-code).name})"
     except ValueError:

@@ -61,10 +61,10 @@ def frame_in(received: bytearray) -> bytes | None:
 def _length(header: bytes | bytearray) -> int:
     magic, length = _HEADER.unpack(header)
     if magic != _MAGIC:
-        raise BrokenFrame("something other than an answer was written to the pipe that takes the answer")
+        raise BrokenFrame("something other than a result was written to the result pipe")
     if length > MAX_FRAME:
         raise FrameTooLong(
-            f"an answer may take up to {MAX_FRAME >> 20} MiB, got {length / 2**20:.0f} MiB; "
+            f"a result may take up to {MAX_FRAME >> 20} MiB, got {length / 2**20:.0f} MiB; "
             "return large results as artefacts"
         )
     return int(length)
@@ -89,7 +89,7 @@ def pickle_objective(objective: Any) -> list[memoryview]:
     except Exception as error:
         raise TypeError(
             f"the objective must be picklable to run in a process of its own, got {type(error).__name__}: {error}; "
-            "open files, locks and connections inside the call, not outside of it"
+            "open files, locks and connections inside the call, not outside"
         ) from error
     return [memoryview(stream), *(buffer.raw() for buffer in buffers)]
 

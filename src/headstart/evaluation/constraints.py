@@ -18,15 +18,18 @@ All are means over the folds. The second class in sorted order is the positive o
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, UnknownName, suggestion
+from headstart.task import Constraint
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
@@ -138,3 +141,29 @@ def measures(wanted: Iterable[str] | Mapping[str, Callable[..., float] | None], 
             known = [*_MEASURES, "disparity:COLUMN"]
             raise UnknownName(f"no constraint is named {name!r}; {suggestion(name, known)}; or give a function")
     return found
+
+
+def parse_constraints(given: Mapping[str, float] | Iterable[str | Constraint] | None) -> tuple[Constraint, ...]:
+    """Constraints as the search takes them, of a mapping or of texts such as ``"latency <= 1e-3"``."""
+    if given is None:
+        return ()
+    pairs = given.items() if isinstance(given, Mapping) else map(_parsed, given)
+    found = []
+    for name, upper in pairs:
+        bound: Any = upper
+        if isinstance(bound, bool) or not isinstance(bound, Real) or math.isnan(bound):
+            raise InvalidInput(f"constraint {name!r} must be bounded by a number, got {upper!r}")
+        found.append(Constraint(name, float(bound)))
+    return tuple(found)
+
+
+def _parsed(given: str | Constraint) -> tuple[str, Any]:
+    if isinstance(given, Constraint):
+        return given.name, given.upper
+    name, _, bound = given.partition("<=")
+    try:
+        return name.strip(), float(bound)
+    except ValueError:
+        raise InvalidInput(
+            f"a constraint must read 'NAME <= NUMBER', such as 'latency <= 1e-3', got {given!r}"
+        ) from None

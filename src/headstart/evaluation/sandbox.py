@@ -31,7 +31,7 @@ import cloudpickle
 
 from headstart.errors import InvalidInput
 from headstart.evaluation import _wire
-from headstart.evaluation._pool import Pool
+from headstart.evaluation._pool import WorkerPool
 from headstart.evaluation._trees import exact_from_outside, usage
 from headstart.evaluation.objective import Objective, as_objective
 from headstart.space.pipeline import Pipeline
@@ -92,7 +92,7 @@ class Sandbox:
     ) -> None:
         objective = as_objective(objective)
         if isinstance(preload, str):
-            raise TypeError(f"preload must be several names of modules, got the text {preload!r}; use ({preload!r},)")
+            raise TypeError(f"preload must be a list of module names, got the string {preload!r}; use ({preload!r},)")
         if not isinstance(threads, int) or threads < 1:
             raise InvalidInput(f"threads must be a positive whole number, got {threads!r}")
         if mode not in (None, "fork", "serve"):
@@ -107,9 +107,9 @@ class Sandbox:
         }
         self._name = repr(objective)
         sections = _wire.pickle_objective(objective)
-        self._attach(Pool(uuid.uuid4().hex, lambda path: _wire.write_payload(sections, path), **self._options))
+        self._attach(WorkerPool(uuid.uuid4().hex, lambda path: _wire.write_payload(sections, path), **self._options))
 
-    def _attach(self, pool: Pool) -> None:
+    def _attach(self, pool: WorkerPool) -> None:
         self._pool = pool
         pool.attach(self)
 
@@ -136,18 +136,18 @@ class Sandbox:
     @property
     def mode(self) -> str:
         """``"fork"`` or ``"serve"``."""
-        return self._pool.plan.mode
+        return self._pool.setup.mode
 
     @property
     def missing_limits(self) -> tuple[str, ...]:
         """What this system or mode cannot hold, in words; empty where everything is held."""
         if self.mode == "fork":
             measurable = usage(os.getpid()) is not None
-            return () if measurable else ("memory is not limited, since /proc does not tell how much a process has",)
+            return () if measurable else ("memory is not limited, since /proc does not show how much a process uses",)
         missing = [
-            "processes that an evaluation starts and detaches from itself live until the sandbox is closed",
+            "detached processes that an evaluation starts live until the sandbox is closed",
             "memory is measured every 20 ms or more with no hard limit behind it, so one huge allocation may succeed",
-            "when the main process is killed, a computation that holds the interpreter's lock ends first",
+            "when the main process is killed, a computation that holds the interpreter lock finishes first",
         ]
         if not exact_from_outside():
             missing.append("memory is counted with an allowance for the size of the objective's data")
@@ -193,5 +193,5 @@ def _unpickle(token: str, payload: bytes, options: dict[str, Any], name: str) ->
     sandbox = Sandbox.__new__(Sandbox)
     sandbox._options = options
     sandbox._name = name
-    sandbox._attach(Pool.shared(token, payload, options))
+    sandbox._attach(WorkerPool.shared(token, payload, options))
     return sandbox

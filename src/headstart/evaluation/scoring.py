@@ -196,7 +196,7 @@ def _scorer(metric: str | Scorer, task: str) -> Scorer:
     name = _FOR_SEVERAL_CLASSES.get(metric, metric) if task == "multiclass" else metric
     numeric = name.startswith(_FOR_NUMBERS) and name not in ("neg_log_loss", "neg_brier_score")
     if name in get_scorer_names() and numeric and task != "regression":
-        raise InvalidInput(f"metric {metric!r} is for numbers, not for a {task} task; {suggestion('', fitting(task))}")
+        raise InvalidInput(f"metric {metric!r} is for regression, not a {task} task; {suggestion('', fitting(task))}")
     if name not in get_scorer_names():
         raise UnknownName(f"no metric is named {metric!r}; {suggestion(metric, fitting(task))}")
     scorer: Scorer = get_scorer(name)

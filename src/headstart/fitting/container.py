@@ -55,12 +55,12 @@ def write_container(path: str | PathLike[str], header: Mapping[str, Any], parts:
 
 def _check_target(path: str | PathLike[str], target: Path) -> None:
     if not target.parent.is_dir():
-        raise ModelFileError(f"the folder {target.parent} must exist to save a model there; make it first")
+        raise ModelFileError(f"the directory {target.parent} must exist to save a model there; create it first")
     if target.is_dir():
-        raise ModelFileError(f"path must be a file, {path} is a folder; name a file in it")
+        raise ModelFileError(f"path must be a file, but {path} is a directory; give a file in it")
     if target.exists() and not is_container(target):
         raise ModelFileError(
-            f"{path} exists and is no Headstart model, so it was left alone; choose another name or remove it first"
+            f"{path} exists and is not a Headstart model, so it was left alone; choose another name or remove it first"
         )
 
 
@@ -80,21 +80,21 @@ def read_container(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str,
     """Header and parts of a file; `ModelFileError` where it is missing, damaged, too large, foreign or too new."""
     place = Path(path)
     if not place.exists():
-        raise ModelFileError(f"no file {path} was found; check the name and the folder")
+        raise ModelFileError(f"file {path} not found; check the name and the directory")
     if place.is_dir():
-        raise ModelFileError(f"path must be a file that save wrote, {path} is a folder")
+        raise ModelFileError(f"path must be a file that save wrote, but {path} is a directory")
     try:
         content = place.read_bytes()
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error}") from error
     if content[:2] != b"PK":
         what = "is empty" if not content else "is something else"
-        raise ModelFileError(f"{path} must be a model that save wrote, it {what}")
+        raise ModelFileError(f"{path} must be a model that save wrote, but {what}")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             check_sizes(archive, len(content), str(path))
             if _HEADER not in archive.namelist():
-                raise ModelFileError(f"{path} must be a model that save wrote, it is another kind of zip archive")
+                raise ModelFileError(f"{path} must be a model that save wrote, but is another kind of zip archive")
             header = decode(archive.read(_HEADER).decode())
             _check_header(header, str(path))
             parts = {name: archive.read(name) for name in archive.namelist() if name != _HEADER}
@@ -112,7 +112,7 @@ def read_container(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str,
 def damaged(path: str | PathLike[str], error: Exception) -> ModelFileError:
     """The error for a file whose content is not what `save` writes."""
     said = str(error).strip() or type(error).__name__
-    return ModelFileError(f"{path} is damaged or cut off, {said[:200]}; copy it again from where it was saved")
+    return ModelFileError(f"{path} is damaged or truncated, {said[:200]}; copy it again from where it was saved")
 
 
 def check_sizes(archive: zipfile.ZipFile, size: int, where: str) -> None:
@@ -120,14 +120,14 @@ def check_sizes(archive: zipfile.ZipFile, size: int, where: str) -> None:
     unpacked = sum(info.file_size for info in archive.infolist())
     if unpacked > HARMLESS_BYTES and unpacked > MOST_RATIO * size:
         raise ModelFileError(
-            f"{where} has {size:,} bytes and says to hold {unpacked:,}, out of all proportion for a model; "
-            "it was not unpacked"
+            f"{where} has {size:,} bytes and claims to contain {unpacked:,}, far more than a model would; it "
+            "was not unpacked"
         )
 
 
 def _check_header(header: Any, path: str) -> None:
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{path} must be a model that save wrote, it is another kind of zip archive")
+        raise ModelFileError(f"{path} must be a model that save wrote, but is another kind of zip archive")
     version = header.get("version")
     if not isinstance(version, int) or version > VERSION:
         written = (header.get("libraries") or {}).get("headstart", "a later version")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -24,73 +23,39 @@ from headstart.fitting.model import Model
 from headstart.fitting.progress import Lines, Progress
 from headstart.fitting.refit import build_for_all_rows, stopped_at
 from headstart.fitting.run import Run
-from headstart.fitting.settings import Settings
+from headstart.fitting.settings import Parameters, Settings
 from headstart.history import History
 
-if TYPE_CHECKING:
-    from headstart.optimizers.base import Optimizer
-    from headstart.space.space import PipelineSpace
 
+class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
+    """What both estimators share.
 
-class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share."""
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_
+        Columns of the table.
+    classes_
+        The labels, sorted; of a classifier.
+    model_
+        The `headstart.fitting.model.Model` that predicts.
+    leaderboard_
+        The pipelines that were tried, best first.
+    failures_
+        Those that failed: how often, by algorithm, status and reason.
+    history_
+        All trials.
+    notes_
+        Plain sentences: what was inferred, left out and chosen.
+    """
 
     model_: Model
     leaderboard_: pd.DataFrame
     failures_: pd.DataFrame
     history_: History
+    notes_: list[str]
 
     _kind: Literal["classification", "regression"]
     _run: Run | None = None
-
-    def __init__(
-        self,
-        time_budget: float | None = None,
-        *,
-        evaluations: int | None = None,
-        patience: int | None = None,
-        metric: str | Callable[..., float] | None = None,
-        optimizer: str | Optimizer = "default",
-        knowledge: str | PathLike[str] | None = None,
-        space: str | PipelineSpace | None = None,
-        include: Iterable[str] = (),
-        exclude: Iterable[str] = (),
-        ensemble: bool = True,
-        max_members: int = 10,
-        refit: Literal["bag", "full", "single"] = "bag",
-        splitter: Any = None,
-        constraints: Mapping[str, float] | None = None,
-        n_jobs: int | None = None,
-        memory_limit: int | None = None,
-        evaluation_seconds: float | None = None,
-        kinds: Mapping[str, str] | None = None,
-        random_state: int | None = 0,
-        store: str | PathLike[str] | None = None,
-        sandbox: bool = True,
-        verbose: bool = False,
-    ) -> None:
-        self.time_budget = time_budget
-        self.evaluations = evaluations
-        self.patience = patience
-        self.metric = metric
-        self.optimizer = optimizer
-        self.knowledge = knowledge
-        self.space = space
-        self.include = include
-        self.exclude = exclude
-        self.ensemble = ensemble
-        self.max_members = max_members
-        self.refit = refit
-        self.splitter = splitter
-        self.constraints = constraints
-        self.n_jobs = n_jobs
-        self.memory_limit = memory_limit
-        self.evaluation_seconds = evaluation_seconds
-        self.kinds = kinds
-        self.random_state = random_state
-        self.store = store
-        self.sandbox = sandbox
-        self.verbose = verbose
 
     def fit(
         self,
@@ -103,6 +68,8 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         target: str | None = None,
         resume: bool = False,
         progress: Progress | None = None,
+        started: float | None = None,
+        reserve: float = 0.0,
     ) -> Self:
         """Search for pipelines and make a model of the best.
 
@@ -121,32 +88,29 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         target
             Name of the column of X to predict.
         resume
-            Go on with the last fit, of this object or in `store`, with a new budget of time. An object that was loaded
-            brings its fitted models along; otherwise the best pipelines in `store` are fitted again first.
+            Continue the last fit, of this object or in `store`, with a new time budget. An object that was loaded
+            brings its fitted models along; otherwise the best pipelines in `store` are refitted first.
         progress
             Is told what happens; see `headstart.fitting.progress`.
+        started
+            Unix time when the time budget began; now by default.
+        reserve
+            Seconds of the time budget to leave for what comes after the fit, such as saving the model.
         """
-        started = time.time()
-        settings = self._settings()
+        started = time.time() if started is None else started
+        settings = Settings.of(self)
         dataset = self._dataset(X, y, target, sample_weight, groups, times)
         if progress is None:
             progress = Lines() if self.verbose else Progress()
         if resume and self._run is not None and self._run.dataset.key == dataset.key:
-            self._run.restart(settings, progress)
+            self._run.restart(settings, started, reserve, progress)
         elif resume and self._run is not None:
-            raise InvalidInput("a fit can only be resumed with the same data; leave resume out to start anew")
+            raise InvalidInput("a fit can only be resumed with the same data; leave resume out to start a new fit")
         elif resume and self.store is None:
-            raise InvalidInput("there is nothing to resume: this object was not fitted before and has no store")
+            raise InvalidInput("nothing to resume: this object has not been fitted and has no store; leave resume out")
         else:
-            self._run = None  # its files go before there are new ones
-            self._run = Run(
-                dataset,
-                settings,
-                location=None if self.store is None else _location(self.store),
-                resume=resume,
-                started=started,
-                progress=progress,
-            )
+            self._run = None  # its files are removed before there are new ones
+            self._run = Run(dataset, settings, resume=resume, started=started, reserve=reserve, progress=progress)
             if resume and "model_" in self.__dict__:  # one that was loaded
                 self._run.take(self.model_, self.leaderboard_["trial"].tolist())
         self._forget()
@@ -156,18 +120,11 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def finish(self) -> Self:
-        """Make the model of what was found by a `fit` that Ctrl-C ended."""
+        """Make the model of what was found by a `fit` that Ctrl-C stopped."""
         if self._run is None:
-            raise InvalidInput("there is nothing to finish: fit was not called, or did not come to searching")
+            raise InvalidInput("nothing to finish: fit has not been called, or did not reach the search; call fit")
         self._take(self._run)
         return self
-
-    def _settings(self) -> Settings:
-        given = self.get_params(deep=False)
-        seed = given.pop("random_state")
-        for name in ("kinds", "store", "verbose"):
-            del given[name]
-        return Settings(**given, seed=0 if seed is None else seed)
 
     def _dataset(self, X: Any, y: Any, target: str | None, weights: Any, groups: Any, times: Any) -> Dataset:
         """The dataset of what `fit` was given."""
@@ -182,9 +139,12 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, Dataset):
             given = [name for name, value in {"y": y, **roles}.items() if value is not None]
             if given:
-                raise InvalidInput(f"a Dataset has its target and roles already; give {', '.join(given)} to Dataset")
+                raise InvalidInput(
+                    f"a Dataset already has its target and roles; give {', '.join(given)} to Dataset instead"
+                )
             if (X.task == "regression") != (self._kind == "regression"):
-                raise InvalidInput(f"{type(self).__name__} cannot learn a {X.task or 'table without a target'}")
+                found = f"its task is {X.task}" if X.task else "it has no target"
+                raise InvalidInput(f"{type(self).__name__} needs a dataset for {self._kind}, but {found}")
             return X
         X, y = check_pair(X, y, self._kind)
         roles |= {name: np.asarray(roles[name]) for name in ("weights", "groups") if _array_like(roles[name])}
@@ -243,8 +203,8 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         if "_best" not in self.__dict__:
             if self._run is None:
                 raise InvalidInput(
-                    "the best pipeline was not fitted before this model was saved, and the rows are not kept; "
-                    "look at best_pipeline_ before saving, or use export_code and fit again"
+                    "best_pipeline_ was not fitted before this model was saved, and the file has no training rows; "
+                    "access best_pipeline_ before saving, or run the script that export_code returns"
                 )
             self._best = _best_pipeline(self._run, self.model_)
         return self._best
@@ -301,7 +261,7 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
             An existing file is replaced if it is a model, and left alone otherwise.
         safe
             Write data only, which `load` reads without running code from the file. ``False`` writes a pickle, which
-            also holds algorithms and metrics of your own, and which only those can load who trust you.
+            can also contain algorithms and metrics of your own, and which only those should load who trust you.
         """
         from headstart.fitting.saving import save
 
@@ -320,9 +280,7 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
         """
         from headstart.fitting.saving import load
 
-        found = load(path, trusted=trusted)
-        if not isinstance(found, cls):
-            raise InvalidInput(f"{path} holds a {type(found).__name__}, not a {cls.__name__}")
+        found: Self = load(path, (cls,), trusted=trusted)
         return found
 
     def export_code(self, table: str = "table.csv") -> str:
@@ -352,10 +310,6 @@ class HeadstartEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _array_like(value: Any) -> bool:
     return value is not None and not isinstance(value, str | pd.Series)
-
-
-def _location(store: str | PathLike[str]) -> str | Path:
-    return store if isinstance(store, str) else Path(store)
 
 
 def _best_pipeline(run: Run, model: Model) -> Any:

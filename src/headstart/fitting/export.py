@@ -75,14 +75,14 @@ def _heading(estimator: Any, pipeline: Any) -> str:
     needed = ["numpy", "pandas", "scikit-learn", *_libraries(pipeline)]
     versions = ", ".join(f"{name} {version(name)}" for name in needed)
     what = type(last_step(pipeline)).__name__
-    simple = "" if estimator.model_.best.number >= 0 else "\nIt is a simple one that stood in for want of time.\n"
+    simple = "" if estimator.model_.best.number >= 0 else "\nIt is a simple fallback for lack of time.\n"
     return f'''"""The best pipeline that Headstart {version("headstart")} found: {what}.
 {simple}
     python script.py                        fits it to the training table
     python script.py table.csv new.csv      fits it to table.csv and writes predictions to new_predictions.csv
     python script.py table.csv new.csv out.csv
 
-Needs {versions}; other versions may do, with slightly other numbers.
+Needs {versions}; other versions may work, with slightly different numbers.
 """'''
 
 
@@ -169,7 +169,7 @@ class _Writer:
             return quoted(value)
         if isinstance(value, type):
             return self._class(value)
-        raise InvalidInput(f"a setting must be plain to be written as code, found {value!r}")
+        raise InvalidInput(f"a setting must be a plain value to be written as code, found {value!r}")
 
     def _class(self, kind: type) -> str:
         if kind.__module__.startswith(_OURS):

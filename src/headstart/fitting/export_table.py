@@ -53,12 +53,12 @@ def _constants(model: Model, table: str) -> str:
     weights = model.origin.get("weights")
     note = ""
     if "weights" in model.origin and weights is None:
-        note = "  # rows were weighted by values that were no column of the table: give them to fit()"
+        note = "  # rows were weighted by values that are not a column of the table: pass them to fit()"
     lines.append(f"WEIGHTS = {quoted(weights)}{note}")
     others = [name for name in model.schema.others if name not in (model.target, weights)]
-    lines.append(f"OTHERS = {quoted(others)}  # columns that are no features")
+    lines.append(f"OTHERS = {quoted(others)}  # columns that are not features")
     if model.schema.n_sparse is None:
-        lines.append("COLUMNS = {  # kind, how dates or decimals are written, whether what cannot be read is missing")
+        lines.append("COLUMNS = {  # kind, how dates or decimals are written, whether unreadable values are missing")
         for name, spec in model.schema.columns.items():
             lines.append(f"    {quoted(name)}: ({quoted(str(spec.kind))}, {quoted(spec.format)}, {spec.lenient!r}),")
         lines += ["}", _KINDS]
@@ -201,7 +201,7 @@ def _target_code(model: Model, sources: Sources) -> str:
     """The numbers to predict, and which rows have one."""
     numbers = {numbers}(column)
     if numbers is None:
-        raise ValueError(f"the target {{TARGET!r}} must hold numbers")
+        raise ValueError(f"the target {{TARGET!r}} must contain numbers")
     return numbers, np.isfinite(numbers)'''
     text_of = sources.add("headstart.data.values", "text_of")
     return f'''def read_target(column):
@@ -222,7 +222,7 @@ def _target_code(model: Model, sources: Sources) -> str:
 def _load_code(model: Model) -> str:
     target = ""
     if model.schema.by_position or model.schema.n_sparse is not None:
-        target = "  # or its last column, where none has the name"
+        target = "  # or the last column, if none has that name"
     lines = [
         "def load_table(path, training=True):",
         '    """Features, target and weights of a table; without a target, rows to predict."""',

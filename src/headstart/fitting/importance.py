@@ -42,7 +42,7 @@ def permutation_importance(
     """
     check_positive("repeats", repeats, whole=True)
     if model.schema.n_sparse is not None:
-        raise InvalidInput("importance needs a table with columns, this model was fitted to a sparse matrix")
+        raise InvalidInput("importance needs a table with columns, but this model was fitted to a sparse matrix")
     base = model.score(ready, truth, metric)
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(len(ready)) for _ in range(repeats)]

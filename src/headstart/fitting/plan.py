@@ -149,8 +149,8 @@ def _bytes(settings: Settings, n_jobs: int) -> int:
     if left < _LEAST_BYTES:
         needed = ours + n_jobs * _LEAST_BYTES
         raise InvalidInput(
-            f"memory_limit must be at least {needed / 1e9:.1f}e9 bytes for this table and {n_jobs} jobs, got "
-            f"{settings.memory_limit:.3g}; raise it, or set n_jobs to 1"
+            f"memory_limit (--memory) must be at least {needed / 1e9:.1f}e9 bytes for this table and n_jobs={n_jobs}, "
+            f"got {settings.memory_limit:.3g}; raise it, or set n_jobs (--jobs) to 1"
         )
     return left
 

@@ -75,7 +75,7 @@ def test_rows(model: Model, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         frame = read_table(X)
         if model.target not in frame.columns:
             raise TableError(
-                f"the table must have the target {model.target!r} to be judged by; "
+                f"the table must have the target {model.target!r} to be scored; "
                 f"{suggestion(model.target, map(str, frame.columns))}; or give y"
             )
         X, y = frame, frame[model.target]
@@ -83,10 +83,10 @@ def test_rows(model: Model, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     known = values.notna().to_numpy()
     ready = model.schema.apply(X)
     if len(known) != ready.shape[0]:
-        raise TableError(f"X and y must have the same number of rows, found {ready.shape[0]} and {len(known)}")
+        raise TableError(f"X and y must have the same number of rows: X has {ready.shape[0]}, y has {len(known)}")
     rows = np.flatnonzero(known)
     if not len(rows):
-        raise TableError("there must be a row with a known target, found none")
+        raise TableError("at least one row must have a target, found none")
     ready = ready[rows] if model.schema.n_sparse is not None else ready.iloc[rows]
     return ready, _codes(model, values[known].to_numpy())
 
@@ -99,7 +99,7 @@ def _codes(model: Model, values: NDArray[Any]) -> NDArray[Any]:
         try:
             return values.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise TableError(f"the target {model.target!r} must hold numbers: {error}") from None
+            raise TableError(f"the target {model.target!r} must contain numbers: {error}") from None
     places = {_plain(label): i for i, label in enumerate(model.classes.tolist())}
     unknown = sorted({str(v) for v in values if _plain(v) not in places})
     if unknown:

@@ -37,7 +37,7 @@ from headstart.optimizers.portfolio import Default
 from headstart.registry import create
 from headstart.store import Store
 from headstart.study import Study
-from headstart.task import Constraint, Task
+from headstart.task import Task
 from headstart.trials import Status, Trial
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ RESTOCK_SHARE = 0.4
 REFIT_SHARE = 0.25
 """Of the time budget, for fitting the members on all rows where that is wanted."""
 _LEAST_SECONDS = 0.1
-_SAME = ("metric", "optimizer", "knowledge", "space", "include", "exclude", "splitter", "constraints", "seed")
-"""Settings that tell which problem it is."""
 
 
 class Run:
@@ -62,19 +60,20 @@ class Run:
     ----------
     dataset, settings
         What to learn from, and how.
-    location
-        Directory or URL of a store that keeps the trials; by default a temporary one that goes with the run.
     resume
-        Go on with the newest run of the same task in that store.
+        Continue the newest run of the same task in the store.
     started
         Unix time when the budget began; now by default.
+    reserve
+        Seconds of the budget for what the caller does with the model, such as writing it.
     progress
         Is told what happens.
 
     Notes
     -----
-    `search` may be called again, with more time; `finish` makes a model of all there is. Both keep to the budget that
-    began with `started`, or with the last `restart`.
+    Without ``settings.store`` the trials are kept in a temporary store that is removed with the run. `search` may be
+    called again, with more time; `finish` makes a model of all that was found. Both stay within the budget that began
+    with `started`, or with the last `restart`.
     """
 
     def __init__(
@@ -82,36 +81,44 @@ class Run:
         dataset: Dataset,
         settings: Settings,
         *,
-        location: str | Path | None = None,
         resume: bool = False,
         started: float | None = None,
+        reserve: float = 0.0,
         progress: Progress | None = None,
     ) -> None:
         if dataset.y is None or dataset.task is None:
-            raise InvalidInput("a fit needs a target, this dataset has none; name its column")
+            raise InvalidInput("the dataset must have a target, it has none; name the column to predict")
         self.started = time.time() if started is None else started
         self.dataset = dataset
         self.settings = settings
         self.progress = progress or Progress()
-        self.reserve = 0.0
-        """Seconds of the budget for what comes after the model, such as writing it."""
+        self.reserve = reserve
         self.space = choose_space(settings, dataset.task)
         self.metric = Metric(settings.metric if settings.metric is not None else _default_metric(dataset), dataset.task)
         if settings.tune_threshold and self.metric.of_labels is False:
             raise InvalidInput(
-                f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, {self.metric.name!r} is not"
+                f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, got {self.metric.name!r}"
             )
         self.directory = Path(tempfile.mkdtemp(prefix="headstart-"))
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
-        self.store = Store.open(location if location is not None else self.directory / "store")
+        location = settings.store if settings.store is not None else self.directory / "store"
+        self.store = Store.open(location if isinstance(location, str) else Path(location))
         weakref.finalize(self, self.store.close)
         self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None)
-        bounds = [Constraint(name, float(upper)) for name, upper in (settings.constraints or {}).items()]
         self.task = Task(
-            self.space, key=self._key(self.plan.splits), metric=self.metric.name, dataset=dataset, constraints=bounds
+            self.space,
+            key=self._key(self.plan.splits),
+            metric=self.metric.name,
+            dataset=dataset,
+            constraints=settings.bounds,
         )
         self.objective = LiveObjective(
-            self.space, dataset, self.plan.splits, self.metric.given, [c.name for c in bounds], keep_models=True
+            self.space,
+            dataset,
+            self.plan.splits,
+            self.metric.given,
+            [c.name for c in settings.bounds],
+            keep_models=True,
         )
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
         self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room)
@@ -123,16 +130,16 @@ class Run:
         """Of the model that `finish` made, on the validation rows that its members were chosen by."""
 
     def _key(self, splits: Splits) -> str:
-        bounds = sorted((self.settings.constraints or {}).items())
+        bounds = sorted((c.name, c.upper) for c in self.settings.bounds)
         parts = [self.dataset.key, splits.key, self.metric.key, self.space.key, *([repr(bounds)] if bounds else [])]
         return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
     def _stem(self, key: str) -> str:
-        """How the names of a task's studies begin."""
+        """Prefix of the names of a task's studies."""
         return f"{self.dataset.name[:100]}-{key[-8:]}-seed{self.settings.seed}"
 
     def _earlier_splits(self) -> Splits | None:
-        """Those of a run in the store, which may have had another budget; None if there is no run of this task."""
+        """The splits of a run in the store, which may have had another budget; None if there is no run of this task."""
         there = {s.name for s in self.store.studies()}
         for splits in possible_splits(self.dataset, self.settings):
             if f"{self._stem(self._key(splits))}-1" in there:
@@ -198,13 +205,13 @@ class Run:
             for_model += REFIT_SHARE * seconds
         return self.end - for_model
 
-    def restart(self, settings: Settings, progress: Progress | None = None) -> None:
-        """Begin a new budget for going on; all that tells which problem it is must stay the same."""
-        for name in _SAME:
-            if not _equal(getattr(settings, name), getattr(self.settings, name)):
-                raise InvalidInput(f"a fit can only be resumed with the same {name}; leave resume out to start anew")
-        self.settings = settings
-        self.started = time.time()
+    def restart(
+        self, settings: Settings, started: float | None = None, reserve: float = 0.0, progress: Progress | None = None
+    ) -> None:
+        """Begin a new budget to continue with; whatever tells which problem it is must stay the same."""
+        self.settings = self.settings.resumed(vars(settings))
+        self.started = time.time() if started is None else started
+        self.reserve = reserve
         self.progress = progress or self.progress
         self.plan = make_plan(self.dataset, settings, self.plan.splits)
         self.study.limits = self.plan.limits
@@ -240,7 +247,7 @@ class Run:
         return stack.enter_context(ThreadPoolExecutor(1))
 
     def take(self, model: Model, considered: Iterable[int]) -> None:
-        """Go on with the fitted models of an earlier model of this run, which then need not be fitted again.
+        """Continue with the fitted models of an earlier model of this run, which then need not be refitted.
 
         Parameters
         ----------
@@ -268,14 +275,14 @@ class Run:
             self.study.limits = replace(limits, seconds=2 * limits.seconds)
 
     def _restock(self) -> None:
-        """Fit the best pipelines of an earlier process again, the best first: their models are not in the store.
+        """Refit the best pipelines of an earlier process, the best first: their models are not in the store.
 
-        They are what the model would be made of without a further search. It takes at most so much of the budget.
+        They are what the model would be made of without further search. It takes at most `RESTOCK_SHARE` of the budget.
         """
         before = [t for t in self.candidates() if t.number not in self._considered]
         if not before or any(self.seed_of(t.number) in self.shelf for t in before):
-            return  # nothing to go on with, or its models are there already
-        self.progress.phase(self, "fitting the best pipelines of before again")
+            return  # nothing to continue with, or its models are at hand
+        self.progress.phase(self, "refitting the best earlier pipelines")
         limits = self.plan.limits
         if self.settings.seconds is not None:
             limits = replace(limits, deadline=self.started + RESTOCK_SHARE * self.settings.seconds)
@@ -306,7 +313,7 @@ class Run:
     def candidates(self) -> list[Trial]:
         """Trials that a model may be made of, best first: those with the most folds, on all rows or fewer.
 
-        Where none keeps the constraints, it is the one that comes nearest.
+        If none satisfies the constraints, only the one that comes nearest.
         """
         ok = [t for t in self.history if t.outcome.ok]
         most = max((self._folds(t) for t in ok), default=0)
@@ -321,7 +328,7 @@ class Run:
         return min(trial.proposal.fidelity.folds or len(self.plan.splits), len(self.plan.splits))
 
     def _excess(self, trial: Trial) -> float:
-        """By how much a trial breaks the constraints, in units of their bounds."""
+        """By how much a trial violates the constraints, in units of their bounds."""
         measured = trial.outcome.constraints
         over = [max(0.0, measured.get(c.name, np.inf) - c.upper) / (abs(c.upper) or 1.0) for c in self.task.constraints]
         return float(sum(over))
@@ -338,15 +345,6 @@ class _Callback:
         if run is not None:
             run.relax(trial)
             run.progress.trial(run, trial)
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Whether two settings are the same; splits are lists of arrays, which have no plain answer."""
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(_equal(a, b) for a, b in zip(one, other, strict=True))
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return bool(one == other)
 
 
 def _default_metric(dataset: Dataset) -> str:

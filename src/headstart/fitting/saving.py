@@ -16,10 +16,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,6 @@ from headstart.fitting.model import Member, Model
 from headstart.fitting.trusted import dump_models, load_models
 from headstart.space.pipeline import Pipeline
 from headstart.store.codec import encode
-
-if TYPE_CHECKING:
-    from headstart.estimators import HeadstartClassifier, HeadstartRegressor
-
-    Estimator = HeadstartClassifier | HeadstartRegressor
 
 _ESTIMATORS = ("HeadstartClassifier", "HeadstartRegressor")
 _LIBRARIES = ("headstart", "scikit-learn", "numpy", "pandas", "scipy", "lightgbm", "catboost", "xgboost", "skops")
@@ -79,27 +74,38 @@ def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> Non
     write_container(path, header, {_MODELS: dump_models(models)})
 
 
-def load(path: str | PathLike[str], trusted: bool = False) -> Any:
+def load(path: str | PathLike[str], kinds: Sequence[type], *, trusted: bool = False) -> Any:
     """Read a fitted estimator that `save` wrote.
 
     Parameters
     ----------
+    kinds
+        Classes that it may be of: `HeadstartClassifier`, `HeadstartRegressor` or subclasses.
     trusted
         Also read a pickle, which runs code that its writer chose.
 
     Raises
     ------
     UntrustedModel
-        The file is a pickle and `trusted` was not said, or it holds types that no model of ours has.
+        The file is a pickle and `trusted` is not set, or it contains types that no model of ours has.
+    InvalidInput
+        The estimator is of another class.
     ModelFileError
         The file is missing, damaged, something else, or of a later version.
     """
     header, parts = read_container(path)
     _compare_versions(header, path)
+    name = header.get("estimator")
+    if name not in _ESTIMATORS:
+        raise damaged(path, ValueError(f"it contains a {name!r}"))
+    maker = next((kind for kind in kinds if name in [base.__name__ for base in kind.__mro__]), None)
+    if maker is None:
+        wanted = " or a ".join(kind.__name__ for kind in kinds)
+        raise InvalidInput(f"{path} contains a {name}, not a {wanted}; use {name}.load")
     if not header.get("safe", False):
         return _unpickled(parts, path, trusted)
     try:
-        return _restored(header, load_models(parts[_MODELS]))
+        return _restored(maker, header, load_models(parts[_MODELS]))
     except ModelFileError as error:
         raise type(error)(f"{path}: {error}") from error
     except Exception as error:  # whatever a file of the right outer form can make go wrong inside
@@ -109,8 +115,8 @@ def load(path: str | PathLike[str], trusted: bool = False) -> Any:
 def _unpickled(parts: Mapping[str, bytes], path: str | PathLike[str], trusted: bool) -> Any:
     if not trusted:
         raise UntrustedModel(
-            f"{path} was saved with safe=False: it is a pickle, and loading a pickle runs whatever code its writer put "
-            "into it, with all your rights. If you trust who wrote it and how it came to you, load it with "
+            f"{path} was saved with safe=False: it is a pickle, and loading a pickle runs whatever code its author put "
+            "into it, with all your permissions. If you trust its author and how it reached you, load it with "
             "trusted=True; otherwise ask for a file saved without safe=False"
         )
     try:
@@ -145,14 +151,14 @@ def _compare_versions(header: Mapping[str, Any], path: str | PathLike[str]) -> N
     """Warn where a library that predicts has another version now; later patches count as the same."""
     ours, theirs = _versions(), header.get("libraries")
     if not isinstance(theirs, dict):
-        raise damaged(path, ValueError("its header says nothing about versions"))
+        raise damaged(path, ValueError("its header has no versions"))
     differ = [
         f"{name} {theirs[name]} (now {ours.get(name, 'not installed')})"
         for name in _LIBRARIES
         if name in theirs and str(theirs[name]).split(".")[:2] != ours.get(name, "").split(".")[:2]
     ]
     if differ:
-        warn_user(f"{path} was saved with {', '.join(differ)}; predictions may differ, or fail: fit again to be sure")
+        warn_user(f"{path} was saved with {', '.join(differ)}; predictions may differ or fail: refit to be sure")
 
 
 # -- what is in the header --------------------------------------------------------------------------------------------
@@ -169,8 +175,8 @@ def _params(estimator: Any) -> tuple[dict[str, Any], list[str]]:
             encode(value, name)
             params[name] = {"tuple": list(value)} if isinstance(value, tuple) else {"value": value}
         except InvalidInput:
-            hint = f"; set_params({name}=...) to judge test rows by it" if name == "metric" else ""
-            notes.append(f"{name} was an object, {_short(value)}, which a saved model cannot hold{hint}")
+            hint = f"; use set_params({name}=...) to score test rows with it" if name == "metric" else ""
+            notes.append(f"{name} was an object, {_short(value)}, which a saved model cannot contain{hint}")
     return params, notes
 
 
@@ -204,8 +210,8 @@ def _labels_content(classes: Any) -> dict[str, Any]:
     odd = [label for label in labels if not isinstance(label, str | int | float | bool)]
     if odd:
         raise ModelFileError(
-            f"labels must be texts, numbers or booleans to be saved as data, found {odd[0]!r}; use "
-            "save(path, safe=False), or fit with such labels"
+            f"labels must be strings, numbers or booleans to be saved as data, found {odd[0]!r}; use "
+            "save(path, safe=False), or convert the labels before fitting"
         )
     return {"dtype": "object" if classes.dtype.kind in "OUT" else str(classes.dtype), "labels": labels}
 
@@ -221,13 +227,7 @@ def _table_content(table: pd.DataFrame) -> dict[str, Any]:
 # -- and back ---------------------------------------------------------------------------------------------------------
 
 
-def _restored(header: Mapping[str, Any], models: Mapping[str, Any]) -> Any:
-    from headstart import estimators
-
-    kind = header["estimator"]
-    if kind not in _ESTIMATORS:
-        raise ValueError(f"it holds a {kind!r}")
-    maker: Any = getattr(estimators, kind)
+def _restored(maker: Any, header: Mapping[str, Any], models: Mapping[str, Any]) -> Any:
     known = inspect.signature(maker).parameters
     estimator = maker(
         **{
@@ -255,7 +255,7 @@ def _restored(header: Mapping[str, Any], models: Mapping[str, Any]) -> Any:
 def _model(content: Mapping[str, Any], models: Any) -> Model:
     described = content["members"]
     if len(described) != len(models) or not described:
-        raise ValueError(f"it describes {len(described)} members and holds {len(models)}")
+        raise ValueError(f"it describes {len(described)} members and contains {len(models)}")
     for found in models:
         _check_pipelines(found)
     labels, decisions = content["classes"], content["decisions"]
@@ -281,12 +281,12 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
 def _check_pipelines(models: Any) -> None:
     pipeline = importlib.import_module("sklearn.pipeline").Pipeline
     if not models or not all(isinstance(model, pipeline) for model in models):
-        raise ValueError("a member has something else than fitted pipelines")
+        raise ValueError("a member is not a fitted pipeline")
 
 
 def _labels(content: Mapping[str, Any]) -> Any:
     if content["dtype"] not in ("object", "bool", "int64", "int32", "float64"):
-        raise ValueError(f"labels of type {content['dtype']!r}")
+        raise ValueError(f"its labels have type {content['dtype']!r}")
     labels = np.empty(len(content["labels"]), dtype=object)
     labels[:] = content["labels"]
     return labels.astype(content["dtype"])

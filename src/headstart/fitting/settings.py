@@ -1,15 +1,19 @@
-"""`Settings`: what a user may choose about a fit."""
+"""`Parameters`: what a user may choose about a fit; `Settings`: the same, checked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from numbers import Integral, Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
 
 from headstart.errors import InvalidInput, check_positive, suggestion
+from headstart.evaluation.constraints import parse_constraints
+from headstart.task import Constraint
 
 if TYPE_CHECKING:
     from headstart.optimizers.base import Optimizer
@@ -17,39 +21,122 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS = 60.0
 REFITS = ("bag", "full", "single")
+PROBLEM = {"resume": "same"}
+"""Of a field that tells which problem it is: it must stay the same when a fit is resumed."""
+BUDGET = {"resume": "replaced"}
+"""Of a field that limits a run: those of an earlier run no longer count once one of them is given."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a user may choose about a fit; `HeadstartClassifier` explains each.
+@dataclass(eq=False, repr=False)
+class Parameters:
+    """What a user may choose about a fit: the parameters of the estimators and the options of ``headstart fit``.
+
+    Parameters
+    ----------
+    time_budget
+        Seconds for everything: search, ensemble, refit. 60 if neither this nor `evaluations` is given.
+    evaluations
+        Number of pipelines to try. With this alone the result depends on nothing but the data, `random_state` and
+        `n_jobs`.
+    patience
+        Stop after this many pipelines in a row without an improvement.
+    metric
+        Name of a scikit-learn scorer, or a callable ``scorer(estimator, X, y)``, higher is better. By default the area
+        under the ROC curve for two classes, log loss for more, the root mean squared error for a regression.
+    optimizer
+        Name of an optimizer, or an object; ``headstart methods`` lists them.
+    knowledge
+        File of what an optimizer learned from other tables, written by ``headstart metatrain``; `optimizer` is then
+        not needed. The search space must be the one that it was learned on, or a part of it.
+    space
+        Name of a search space, or a `PipelineSpace`; ``headstart show-space`` lists them.
+    include, exclude
+        Names of algorithms, such as ``["lightgbm", "random_forest"]``.
+    ensemble
+        Whether to combine the best pipelines; otherwise the model is the best one.
+    max_members
+        Maximum number of pipelines in an ensemble.
+    refit
+        What the members predict with: ``"bag"``, the mean of the models of the folds, which the search has already
+        fitted; ``"full"``, one model refitted on all rows, for which a quarter of the time is reserved; ``"single"``,
+        the model of one fold, which is the smallest and fastest.
+    splitter
+        Number of folds, share of a hold-out, a scikit-learn splitter, or pairs of training and validation rows. By
+        default what suits the table's size and the budget.
+    constraints
+        Upper bounds on what is measured of every pipeline, such as ``["latency <= 1e-3", "size <= 1e6"]`` or
+        ``{"latency": 1e-3, "size": 1e6}``; see `headstart.evaluation.constraints`. The model is then one pipeline.
+    n_jobs
+        Evaluations at once; -1 for all cores. By default as many as cores and memory allow.
+    memory_limit
+        Bytes for this process and all evaluations, such as ``4e9``. An evaluation that exceeds its share is stopped,
+        and members whose fitted models would not fit are left out of the model, except for one.
+    evaluation_seconds
+        Time limit of one pipeline in seconds. By default a sixth of the time budget.
+    kinds
+        Kinds of columns where you know better than what is inferred: numeric, boolean, categorical, date, text, id,
+        constant.
+    random_state
+        Seed of everything random.
+    store
+        Directory or URL where trials are kept, so that a fit can be resumed in another process.
+    sandbox
+        Evaluate pipelines in processes of their own, with limits. ``False`` evaluates in this process: limits are not
+        enforced, but no process has to be started; for debugging.
+    verbose
+        Whether to print progress.
+    """
+
+    time_budget: float | None = field(default=None, metadata=BUDGET)
+    _: KW_ONLY
+    evaluations: int | None = field(default=None, metadata=BUDGET)
+    patience: int | None = field(default=None, metadata=BUDGET)
+    metric: str | Callable[..., float] | None = field(default=None, metadata=PROBLEM)
+    optimizer: str | Optimizer = field(default="default", metadata=PROBLEM)
+    knowledge: str | PathLike[str] | None = field(default=None, metadata=PROBLEM)
+    space: str | PipelineSpace | None = field(default=None, metadata=PROBLEM)
+    include: Iterable[str] = field(default=(), metadata=PROBLEM)
+    exclude: Iterable[str] = field(default=(), metadata=PROBLEM)
+    ensemble: bool = True
+    max_members: int = 10
+    refit: Literal["bag", "full", "single"] = "bag"
+    splitter: Any = field(default=None, metadata=PROBLEM)
+    constraints: Mapping[str, float] | Sequence[str | Constraint] | None = field(default=None, metadata=PROBLEM)
+    n_jobs: int | None = None
+    memory_limit: int | None = None
+    evaluation_seconds: float | None = None
+    kinds: Mapping[str, str] | None = field(default=None, metadata=PROBLEM)
+    random_state: int | None = field(default=0, metadata=PROBLEM)
+    store: str | PathLike[str] | None = None
+    sandbox: bool = True
+    verbose: bool = False
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ClassifierParameters(Parameters):
+    """What a user may choose about the fit of a classifier.
+
+    Parameters
+    ----------
+    calibrate
+        Whether to calibrate probabilities, by one temperature.
+    tune_threshold
+        Whether to tune the decision thresholds between classes for `metric`, which must be a metric of labels.
+    """
+
+    calibrate: bool = False
+    tune_threshold: bool = False
+
+
+@dataclass(eq=False)
+class Settings(ClassifierParameters):
+    """Parameters that have been checked.
 
     Raises
     ------
     InvalidInput
         For a value that cannot be meant; the message says what must hold.
     """
-
-    time_budget: float | None = None
-    evaluations: int | None = None
-    patience: int | None = None
-    metric: str | Callable[..., float] | None = None
-    optimizer: str | Optimizer = "default"
-    knowledge: str | PathLike[str] | None = None
-    space: str | PipelineSpace | None = None
-    include: Iterable[str] = ()
-    exclude: Iterable[str] = ()
-    ensemble: bool = True
-    max_members: int = 10
-    refit: Literal["bag", "full", "single"] = "bag"
-    calibrate: bool = False
-    tune_threshold: bool = False
-    splitter: Any = None
-    constraints: Mapping[str, float] | None = None
-    n_jobs: int | None = None
-    memory_limit: int | None = None
-    evaluation_seconds: float | None = None
-    seed: int = 0
-    sandbox: bool = True
 
     def __post_init__(self) -> None:
         for name in ("time_budget", "evaluation_seconds", "memory_limit"):
@@ -63,21 +150,65 @@ class Settings:
                 f"n_jobs must be a positive whole number, -1 for all cores or None to choose by the table's size, "
                 f"got {self.n_jobs!r}"
             )
-        if not _whole(self.seed) or self.seed < 0:
-            raise InvalidInput(f"the seed must be a whole number of at least 0, got {self.seed!r}")
-        for name, bound in (self.constraints or {}).items():
-            given: Any = bound
-            if isinstance(given, bool) or not isinstance(given, Real) or math.isnan(given):
-                raise InvalidInput(f"constraint {name!r} must be bounded by a number, got {bound!r}")
+        if self.random_state is None:
+            self.random_state = 0
+        if not _whole(self.random_state) or self.random_state < 0:
+            raise InvalidInput(f"random_state must be a seed, a whole number ≥ 0, got {self.random_state!r}")
         if self.memory_limit is not None and self.memory_limit < 10**6:
-            raise InvalidInput(f"memory_limit is in bytes, such as 4e9, got {self.memory_limit!r}")
+            raise InvalidInput(f"memory_limit must be in bytes, such as 4e9, got {self.memory_limit!r}")
+        parse_constraints(self.constraints)
+
+    @classmethod
+    def of(cls, parameters: Parameters) -> Self:
+        """A checked copy; a parameter that `parameters` does not have is at its default."""
+        given: dict[str, Any] = {f.name: getattr(parameters, f.name, f.default) for f in fields(cls)}
+        return cls(**given)
 
     @property
     def seconds(self) -> float | None:
-        """The time budget; 60 s where neither a time nor a number of evaluations is given."""
+        """The time budget; 60 s if no budget of any kind is given."""
         if self.time_budget is None and self.evaluations is None and self.patience is None:
             return DEFAULT_SECONDS
         return None if self.time_budget is None else float(self.time_budget)
+
+    @property
+    def bounds(self) -> tuple[Constraint, ...]:
+        """The constraints, as the search takes them."""
+        return parse_constraints(self.constraints)
+
+    @property
+    def seed(self) -> int:
+        """Everything random follows from it."""
+        return self.random_state or 0
+
+    def resumed(self, changes: Mapping[str, Any], label: Callable[[str], str] = str) -> Self:
+        """These settings with changes, to resume a fit with: the budget may be new, the problem must be the same.
+
+        Parameters
+        ----------
+        changes
+            By the names of the fields.
+        label
+            What a message calls a field.
+        """
+        budgets = {f.name: f.default for f in fields(self) if f.metadata == BUDGET}
+        for f in fields(self):
+            was, given = getattr(self, f.name), changes.get(f.name)
+            if f.metadata == PROBLEM and f.name in changes and not _equal(was, given):
+                raise InvalidInput(
+                    f"a fit can only be resumed with the same {label(f.name)}: it was {was!r}, got {given!r}; "
+                    "keep it, or start a new fit"
+                )
+        return replace(self, **({**budgets, **changes} if budgets.keys() & changes.keys() else changes))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two settings are the same; splits are lists of arrays, for which ``==`` gives no single answer."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(_equal(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return bool(one == other)
 
 
 def check_finite(name: str, value: object) -> None:
@@ -104,8 +235,7 @@ def choose_space(settings: Settings, task: str) -> PipelineSpace:
             other, wanted = ("regressors", "a class") if name == "regression" else ("classifiers", "a number")
             parts = "the space" if settings.knowledge is None else f"the space and knowledge of {other}"
             raise InvalidInput(
-                f"space {name!r} has {other}, and the target is taken for {wanted}; leave {parts} out, or say with "
-                "task (--task) what the target is"
+                f"space {name!r} has {other}, but the target is {wanted}; leave {parts} out, or set task (--task)"
             )
     if not isinstance(space, PipelineSpace):
         raise InvalidInput(

@@ -160,8 +160,8 @@ def dump_models(models: Any) -> bytes:
     foreign = _untrusted(_types(_schema(content)))
     if foreign:
         raise ModelFileError(
-            f"a safe file holds only parts of Headstart's own search spaces, this model has {', '.join(foreign)}; "
-            f"{advice}"
+            f"a safe file can contain only parts of Headstart's own search spaces, but this model has "
+            f"{', '.join(foreign)}; {advice}"
         )
     return content
 
@@ -173,8 +173,8 @@ def load_models(content: bytes) -> Any:
     foreign = _untrusted(found)
     if foreign:
         raise UntrustedModel(
-            f"a safe file must hold only parts of Headstart's own search spaces, found {', '.join(foreign)}; it was "
-            "made by another version of Headstart, or by someone who means harm: do not load it unless you know"
+            f"a safe file must contain only parts of Headstart's own search spaces, found {', '.join(foreign)}; it was "
+            "made by another version of Headstart, or with malicious intent: do not load it unless you know its origin"
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions that differ are said once, for the whole file
@@ -238,7 +238,7 @@ def _check_trees(models: Any) -> None:
             split = nodes[(nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0)]
             bits = min(len(item.binned_left_cat_bitsets), len(item.raw_left_cat_bitsets))
             if len(split) and int(split["bitset_idx"].max()) >= bits:
-                raise ModelFileError("a tree refers to categories that are not there; the file is damaged")
+                raise ModelFileError("a tree refers to categories that do not exist; the file is damaged")
         elif isinstance(item, dict):
             left += [(value, columns) for value in item.values()]
         elif isinstance(item, list | tuple):
@@ -269,4 +269,4 @@ def _check_nodes(lefts: Any, rights: Any, features: Any, is_leaf: Any, n_feature
     for children in (np.asarray(lefts)[inner].astype(np.int64), np.asarray(rights)[inner].astype(np.int64)):
         bad = bad or bool((children <= inner).any() or (children >= len(lefts)).any())
     if bad:
-        raise ModelFileError("a tree refers to nodes or columns that are not there; the file is damaged")
+        raise ModelFileError("a tree refers to nodes or columns that do not exist; the file is damaged")

@@ -75,8 +75,8 @@ def load(data: bytes, record: ArtefactRecord, *, trusted: bool) -> Any:
     if record.suffix in _PICKLES:
         if not trusted:
             raise StoreError(
-                f"{record} is a pickle: loading it runs whatever code its writer put in. If you know who wrote this "
-                "store, and trust them as you would a program of theirs, pass trusted=True"
+                f"{record} is a pickle: loading it runs whatever code its author put in. If you trust the author of "
+                "this store as you would trust a program of theirs, pass trusted=True"
             )
         import cloudpickle
 
@@ -145,6 +145,6 @@ def checked_source(path: Path, record: ArtefactRecord) -> str:
     except FileNotFoundError:
         plain = False
     if not plain:
-        raise InvalidInput(f"{record} must be a file that exists and is no link, got {path}")
+        raise InvalidInput(f"{record} must be an existing file and not a link, got {path}")
     suffix = path.suffix.lower()
     return suffix if _SUFFIX.fullmatch(suffix) else ""

@@ -57,7 +57,7 @@ class Artefacts(ABC):
                 try:
                     value.unlink(missing_ok=True)
                 except OSError as error:  # the trial is stored: no reason to fail
-                    logger.warning("%s is in the store now and could not be removed: %s", value, error)
+                    logger.warning("%s was copied to the store, but could not be removed: %s", value, error)
 
 
 class FileArtefacts(Artefacts):
@@ -91,7 +91,7 @@ class FileArtefacts(Artefacts):
                 directory.mkdir(parents=True, exist_ok=True)
                 sync_directory(self._root)
             except OSError as error:
-                raise StoreError(f"cannot make the directory {directory} for artefacts: {error}") from error
+                raise StoreError(f"cannot create the directory {directory} for artefacts: {error}") from error
         return directory
 
     def _save_one(self, directory: Path, record: ArtefactRecord, value: Any) -> ArtefactRecord:
@@ -267,8 +267,8 @@ def _writing(name: str, number: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"artefact {name!r} of trial {number} cannot be written: {error}; free space or make the place writable, "
-            "then try again, what was stored is intact"
+            f"artefact {name!r} of trial {number} cannot be written: {error}; free space or make the directory "
+            "writable, then try again; what was stored is intact"
         ) from error
 
 

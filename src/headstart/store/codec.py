@@ -90,13 +90,13 @@ def _plain(value: object, where: str) -> Any:
         content = {}
         for key, item in value.items():
             if not isinstance(key, str):
-                raise InvalidInput(f"{where} must be JSON, whose keys are texts, got the key {key!r}")
+                raise InvalidInput(f"{where} must be JSON, whose keys are strings, got the key {key!r}")
             content["$" + key if key.startswith("$") else str(key)] = _plain(item, f"{where}[{key!r}]")
         return content
     if isinstance(value, list | tuple):
         return [_plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
     raise InvalidInput(
-        f"{where} must be JSON (mappings, lists, texts, numbers, booleans, None), got {type(value).__name__}; "
+        f"{where} must be JSON (mappings, lists, strings, numbers, booleans, None), got {type(value).__name__}; "
         "convert it first, an array with .tolist()"
     )
 

@@ -202,11 +202,11 @@ class Database:
             others = [] if self.backend.shared else inspect(connection).get_table_names()
             if others:
                 raise StoreError(
-                    f"the database at {self.location} is not a Headstart store, it has the tables "
-                    f"{', '.join(sorted(others)[:5])}; give a new place"
+                    f"the database at {self.location} is not a Headstart store, but has the tables "
+                    f"{', '.join(sorted(others)[:5])}; give another location"
                 )
             if not create:
-                raise StoreError(f"there is no store at {self.location}; check the place, or let it be created")
+                raise StoreError(f"there is no store at {self.location}; check the location, or allow it to be created")
             schema.create(connection, {"artefacts": artefacts})
             return schema.read_properties(connection) or {}
 

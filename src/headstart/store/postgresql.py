@@ -18,12 +18,12 @@ from headstart.store.database import Backend, Database, Lock
 from headstart.store.filelock import holder_name
 
 _EXPLANATIONS = {
-    "53100": "cannot grow, the server's disk is full; free space and try again, what was stored is intact",
-    "25006": "cannot be written to, the server is read-only; connect to the primary",
-    "42501": "refuses what was asked; grant the user the right to create, read and write tables",
+    "53100": "cannot grow because the server's disk is full; free space and try again; what was stored is intact",
+    "25006": "cannot be written to because the server is read-only; connect to the primary",
+    "42501": "denies permission; grant the user the right to create, read and write tables",
     "23": "was changed by another process in a way that the study's lock should have prevented",
-    "28": "refuses the user or the password; check the URL",
-    "3D": "is not there; create the database first",
+    "28": "rejects the user or the password; check the URL",
+    "3D": "does not exist; create the database first",
 }
 
 
@@ -53,7 +53,7 @@ class PostgreSQLBackend(Backend):
             if code.startswith(prefix):
                 return f"{explanation} ({_first_line(error)})"
         if not code:  # no answer of the server at all
-            return f"cannot be reached; check the URL and that the server runs ({_first_line(error)})"
+            return f"cannot be reached; check the URL and whether the server is running ({_first_line(error)})"
         return f"failed: {_first_line(error)}"
 
     def before_creation(self, connection: Connection) -> None:

@@ -139,7 +139,7 @@ def stored_version(content: dict[str, str], location: str) -> int:
     version = int(text)
     if version > FORMAT_VERSION:
         raise StoreVersionError(
-            f"the store at {location} was written by a newer version ({version}); this Headstart reads up to "
+            f"the store at {location} has format version {version}; this Headstart reads up to "
             f"{FORMAT_VERSION}; upgrade Headstart"
         )
     missing = [step for step in range(version, FORMAT_VERSION) if step not in MIGRATIONS]

@@ -24,13 +24,13 @@ _BUSY_SECONDS = 60.0
 """How long to wait for another process that is writing."""
 
 _EXPLANATIONS = {
-    "SQLITE_NOTADB": "is not a SQLite database, or is damaged; give another place, or restore it from a backup",
+    "SQLITE_NOTADB": "is not a SQLite database, or is damaged; give another location, or restore it from a backup",
     "SQLITE_CORRUPT": "is damaged; restore it from a backup, or save what can be saved with sqlite3's .recover",
-    "SQLITE_FULL": "cannot grow, the disk is full; free space and try again, what was stored is intact",
-    "SQLITE_READONLY": "cannot be written to; give yourself write permission, or copy the store to another place",
-    "SQLITE_PERM": "cannot be written to; give yourself write permission, or copy the store to another place",
+    "SQLITE_FULL": "cannot grow because the disk is full; free space and try again; what was stored is intact",
+    "SQLITE_READONLY": "cannot be written to; give yourself write permission, or copy the store elsewhere",
+    "SQLITE_PERM": "cannot be written to; give yourself write permission, or copy the store elsewhere",
     "SQLITE_CANTOPEN": "cannot be opened; its directory must exist and be writable, also for the files next to it",
-    "SQLITE_BUSY": f"was busy for {_BUSY_SECONDS:.0f} s with the work of another process; try again",
+    "SQLITE_BUSY": f"was busy for {_BUSY_SECONDS:.0f} s with another process; try again",
     "SQLITE_LOCKED": "is in use by another connection; try again",
     "SQLITE_IOERR": "cannot be read or written; check the disk, its free space and quota",
     "SQLITE_TOOBIG": "cannot take a value of that size (SQLite's limit is 1 GB); use a directory as the store",
@@ -86,9 +86,7 @@ class SQLiteBackend(Backend):
                 time.sleep(0.01)
                 continue
             if mode != "wal":
-                logger.warning(
-                    "%s cannot have a write-ahead log (file system?): readers and writers will wait", self._file
-                )
+                logger.warning("%s cannot use a write-ahead log (file system?): readers will block writers", self._file)
                 return
 
 

@@ -209,7 +209,7 @@ class Store:
                         connection.execute(insert(schema.studies), row)
                 except IntegrityError as error:
                     raise StudyExists(
-                        f"study {name!r} exists in the store at {self.location}; open it to go on, or give another name"
+                        f"study {name!r} already exists in the store at {self.location}; open it, or give another name"
                     ) from error
                 # Before the commit: nobody sees the study before it is locked.
                 log = undo.enter_context(self._writer(self._study_row(name)))
@@ -217,7 +217,7 @@ class Store:
         return log
 
     def open_study(self, name: str) -> StudyLog:
-        """Open a study for writing, to go on with it.
+        """Open a study for writing, to continue it.
 
         Raises
         ------
@@ -278,14 +278,14 @@ class Store:
         """Lock a study and open it for writing; called inside a transaction, which keeps other threads out."""
         study_id, name = row["id"], row["name"]
         if study_id in self._writers:
-            raise StudyLocked(f"study {name!r} is open for writing in this process already; close it first")
+            raise StudyLocked(f"study {name!r} is already open for writing in this process; close it first")
         try:
             lock = self._database.backend.lock(self._database, study_id)
         except OSError as error:
             raise StoreError(f"cannot lock study {name!r} in the store at {self.location}: {error}") from error
         if isinstance(lock, str):
             raise StudyLocked(
-                f"study {name!r} is being run by {lock}; wait until it ends or stop it; read_study reads it meanwhile"
+                f"study {name!r} is being run by {lock}; wait for it or stop it; read_study can read it meanwhile"
             )
         try:
             log = StudyLog(self._database, self._artefacts, row, lock, lambda: self._forget(study_id))
@@ -303,12 +303,12 @@ def _backend(location: str, create: bool) -> Backend:
     try:
         url = make_url(location)
     except ArgumentError:
-        raise StoreError(f"not the URL of a database: {location.split('@')[-1]!r}; {_FORMS}") from None
+        raise StoreError(f"not a database URL: {location.split('@')[-1]!r}; {_FORMS}") from None
     system = url.get_backend_name()
     if system in ("postgresql", "postgres"):
         return PostgreSQLBackend(url)
     if system != "sqlite" or url.query or url.host:
-        raise StoreError(f"cannot keep a store at {url.render_as_string(hide_password=True)}; {_FORMS}")
+        raise StoreError(f"cannot use a store at {url.render_as_string(hide_password=True)}; {_FORMS}")
     return SQLiteBackend(_sqlite_file(url, create))
 
 
@@ -321,9 +321,9 @@ def _sqlite_file(url: URL, create: bool) -> Path | None:
     file = Path(str(url.database)).absolute()
     if not file.exists():
         if not create:
-            raise StoreError(f"there is no store at {file}; check the place, or let it be created")
+            raise StoreError(f"there is no store at {file}; check the location, or allow it to be created")
         if not file.parent.is_dir():
-            raise StoreError(f"cannot make a store at {file}: there is no directory {file.parent}; make it first")
+            raise StoreError(f"cannot create a store at {file}: there is no directory {file.parent}; create it first")
     return file
 
 
@@ -337,7 +337,7 @@ def _check_directory(directory: Path, create: bool) -> None:
     if database.exists() and database.stat().st_size > 0:
         return
     if not create:
-        raise StoreError(f"there is no store in {directory}; check the place, or let it be created")
+        raise StoreError(f"there is no store in {directory}; check the location, or allow it to be created")
     # Leftovers of a creation that was cut short are fine; artefacts whose database is gone are not.
     fine = {_DATABASE_FILE, _DATABASE_FILE + "-journal", "lost+found"}
     if directory.is_dir():
@@ -347,8 +347,8 @@ def _check_directory(directory: Path, create: bool) -> None:
         others = sorted(p.name for p in directory.iterdir() if p.name not in fine and not p.name.startswith("."))
         if others:
             raise StoreError(
-                f"{directory} is not a Headstart store, it holds {', '.join(others[:5])} and no {_DATABASE_FILE}; give "
-                "a new or empty directory, or restore the database from a backup"
+                f"{directory} is not a Headstart store, it contains {', '.join(others[:5])} and no {_DATABASE_FILE}; "
+                "give a new or empty directory, or restore the database from a backup"
             )
 
 

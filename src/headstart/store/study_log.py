@@ -221,7 +221,7 @@ class StudyLog(StudyView):
                 if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
                     raise InvalidInput(f"a proposal's number must be an integer from 0 to 2**31 - 1, got {number!r}")
                 if number in self._asked or number in numbers[:i]:
-                    raise InvalidInput(f"proposal {number} of study {self.name!r} is logged already; give a new number")
+                    raise InvalidInput(f"proposal {number} of study {self.name!r} is already logged; give a new number")
             if not rows:
                 return
             with self._database.transaction(write=True) as connection:
@@ -260,7 +260,7 @@ class StudyLog(StudyView):
             self._check_open()
             self._check_asked(number)
             if number in self._finished or number in self._finishing:
-                raise InvalidInput(f"trial {number} of study {self.name!r} is finished already")
+                raise InvalidInput(f"trial {number} of study {self.name!r} is already finished")
             self._finishing.add(number)
         try:
             # Not under the mutex: other threads need not wait for large files. If the row cannot be written the files
@@ -292,7 +292,7 @@ class StudyLog(StudyView):
                 if number not in self._finished:
                     raise InvalidInput(f"trial {number} of study {self.name!r} must be finished before it is told")
                 if number in self._told or number in numbers[:i]:
-                    raise InvalidInput(f"trial {number} of study {self.name!r} was told already")
+                    raise InvalidInput(f"trial {number} of study {self.name!r} has already been told")
             if not numbers:
                 return
             with self._database.transaction(write=True) as connection:
@@ -321,7 +321,7 @@ class StudyLog(StudyView):
 
     def _check_asked(self, number: int) -> None:
         if number not in self._asked:
-            raise InvalidInput(f"trial {number} of study {self.name!r} has no proposal; log that with ask first")
+            raise InvalidInput(f"trial {number} of study {self.name!r} has no proposal; log one with ask first")
 
     def _event_rows(self, kind: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
         return [

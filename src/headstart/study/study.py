@@ -120,6 +120,11 @@ class Study:
         """All trials so far, those of a resumed run included."""
         return self.optimizer.history
 
+    @property
+    def running(self) -> list[tuple[int, Proposal]]:
+        """The proposals that are being evaluated, by number."""
+        return [(n, p) for n, p in sorted(self.history.pending.items()) if n not in self._untold]
+
     def stop(self, reason: str = "stopped") -> None:
         """Let the run end after the evaluations under way; for callbacks and other threads."""
         self._stop_reason = reason
