@@ -35,7 +35,7 @@ from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.optimizers.portfolio import Default
 from headstart.store import Store
 from headstart.study import Study
-from headstart.task import Constraint, Task
+from headstart.task import Task, parse_constraints
 from headstart.trials import Status, Trial
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Run:
         self.store = Store.open(location if location is not None else self.directory / "store")
         weakref.finalize(self, self.store.close)
         self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None)
-        bounds = [Constraint(name, float(upper)) for name, upper in (settings.constraints or {}).items()]
+        bounds = parse_constraints(settings.constraints)
         self.task = Task(
             self.space, key=self._key(self.plan.splits), metric=self.metric.name, dataset=dataset, constraints=bounds
         )
@@ -112,7 +112,7 @@ class Run:
             self.space, dataset, self.plan.splits, self.metric.given, [c.name for c in bounds], keep_models=True
         )
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
-        self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room)
+        self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room, bounds)
         self.study = self._new_study(resume)
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
@@ -121,7 +121,7 @@ class Run:
         """Of the model that `finish` made, on the validation rows that its members were chosen by."""
 
     def _key(self, splits: Splits) -> str:
-        bounds = sorted((self.settings.constraints or {}).items())
+        bounds = sorted((c.name, c.upper) for c in parse_constraints(self.settings.constraints))
         parts = [self.dataset.key, splits.key, self.metric.key, self.space.key, *([repr(bounds)] if bounds else [])]
         return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
@@ -248,7 +248,7 @@ class Run:
             if model.refit != "full" and len(member.models) == self._folds(trial):
                 taken.append(member)
         for member in taken:
-            self.shelf.put(self.seed_of(member.number), member.loss, list(member.models))
+            self.shelf.put(self.seed_of(member.number), trials[member.number].outcome, list(member.models))
         if len(taken) == len(model.members):
             self._considered = frozenset(considered)
 
@@ -298,25 +298,15 @@ class Run:
     def candidates(self) -> list[Trial]:
         """Trials that a model may be made of, best first: those with the most folds, on all rows or fewer.
 
-        Where none keeps the constraints, it is the one that comes nearest.
+        Where none satisfies the constraints, it is the one that comes nearest.
         """
         ok = [t for t in self.history if t.outcome.ok]
         most = max((self._folds(t) for t in ok), default=0)
-        whole = [t for t in ok if self._folds(t) == most]
-        found = [t for t in whole if self.history.is_feasible(t)]
-        if whole and not found:
-            return [min(whole, key=lambda t: (self._excess(t), t.number))]
-        found.sort(key=lambda t: (float(t.outcome.loss or 0.0), t.number))
-        return found[:CAPACITY]
+        whole = sorted((t for t in ok if self._folds(t) == most), key=self.history.rank)
+        return [t for t in whole if self.history.is_feasible(t)][:CAPACITY] or whole[:1]
 
     def _folds(self, trial: Trial) -> int:
         return min(trial.proposal.fidelity.folds or len(self.plan.splits), len(self.plan.splits))
-
-    def _excess(self, trial: Trial) -> float:
-        """By how much a trial breaks the constraints, in units of their bounds."""
-        measured = trial.outcome.constraints
-        over = [max(0.0, measured.get(c.name, np.inf) - c.upper) / (abs(c.upper) or 1.0) for c in self.task.constraints]
-        return float(sum(over))
 
 
 class _Callback:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import InvalidInput, check_positive, suggestion
+from headstart.task import ConstraintsLike, parse_constraints
 
 if TYPE_CHECKING:
     from headstart.optimizers.base import Optimizer
@@ -44,7 +45,7 @@ class Settings:
     calibrate: bool = False
     tune_threshold: bool = False
     splitter: Any = None
-    constraints: Mapping[str, float] | None = None
+    constraints: ConstraintsLike | None = None
     n_jobs: int | None = None
     memory_limit: int | None = None
     evaluation_seconds: float | None = None
@@ -65,10 +66,7 @@ class Settings:
             )
         if not _whole(self.seed) or self.seed < 0:
             raise InvalidInput(f"the seed must be a whole number of at least 0, got {self.seed!r}")
-        for name, bound in (self.constraints or {}).items():
-            given: Any = bound
-            if isinstance(given, bool) or not isinstance(given, Real) or math.isnan(given):
-                raise InvalidInput(f"constraint {name!r} must be bounded by a number, got {bound!r}")
+        parse_constraints(self.constraints)
         if self.memory_limit is not None and self.memory_limit < 10**6:
             raise InvalidInput(f"memory_limit is in bytes, such as 4e9, got {self.memory_limit!r}")
 
