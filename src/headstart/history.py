@@ -184,7 +184,7 @@ class History:
         targets = self.targets()
         if not self.constraints:
             return np.argsort(targets, kind="stable").astype(np.int64)
-        excess = [total_excess(self.constraints, trial.outcome.constraints) for trial in self.trials]
+        excess = np.array([total_excess(self.constraints, trial.outcome.constraints) for trial in self.trials])
         return np.lexsort((targets, excess, ~self.ok)).astype(np.int64)
 
     def __len__(self) -> int:

@@ -161,7 +161,7 @@ def _is_defined(metric: Metric, y: NDArray[Any], shape: tuple[int, ...]) -> bool
 
 def _perfect(y: NDArray[Any], shape: tuple[int, ...]) -> Array:
     """The truth in the form of predictions; `shape` is that of one row."""
-    return np.eye(*shape)[y] if shape else np.asarray(y, dtype=np.float64)
+    return np.eye(shape[0])[y] if shape else np.asarray(y, dtype=np.float64)
 
 
 class UserMeasure:
