@@ -94,14 +94,14 @@ def test_the_next_candidate_where_the_first_is_over_its_bound_after_all(
     first, second, *_ = searched.candidates()
 
     def measured(self: Any, member: Any) -> dict[str, float]:
-        return {"latency": 2e-3 if member.number == first.number else 5e-4}
+        return {"latency": 2.0 if member.number == first.number else 0.5}
 
     monkeypatch.setattr(assembly.Assembly, "_measured", measured)
-    model = finished(searched, Constraint("latency", 1e-3))
+    model = finished(searched, Constraint("latency", 1.0))
     assert (model.members[0].number, model.refit) == (second.number, "bag")
-    assert any("latency <= 1 ms (500 us)" in note for note in model.notes)
-    with pytest.warns(HeadstartWarning, match=r"the nearest one: latency 500 us \(must be at most 100 us\)"):
-        model = finished(searched, Constraint("latency", 1e-4))
+    assert any("latency <= 1 s (500 ms)" in note for note in model.notes)
+    with pytest.warns(HeadstartWarning, match=r"the nearest one: latency 500 ms \(must be at most 200 ms\)"):
+        model = finished(searched, Constraint("latency", 0.2))
 
 
 def test_latency_is_that_of_all_models_that_predict(searched: Run) -> None:
