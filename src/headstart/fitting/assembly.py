@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -94,15 +94,16 @@ class Assembly:
             validated = np.flatnonzero(is_predicted(predictions))
             decisions, measured = self._decisions_within_bounds(trial, predictions[validated], validated)
             for form, member in self._forms(self._members([trial], np.ones(1))[0]):
-                values = measured | self._measured(member)
+                own = self._measured(member)
+                values = measured | own
                 excess = total_excess(run.task.constraints, values)
                 if nearest is None or excess < nearest[0]:
                     score = self._score(self._judged(decisions, predictions[validated], validated))
                     nearest = excess, member, decisions, form, values, score, list(run.notes)
                 if excess == 0:
                     break
-                if form == "bag":
-                    run.notes.append(f"the models of all folds together have {self._exceeded(values)}, so one is used")
+                if form == "bag" and (over := self._exceeded(values, own)):
+                    run.notes.append(f"the models of all folds together have {over}, so one is used")
             assert nearest is not None
             if nearest[0] == 0 or (run.end is not None and time.time() > run.end):
                 break
@@ -117,9 +118,9 @@ class Assembly:
         run.notes.append(message)
         return self._model([member], decisions, form)
 
-    def _exceeded(self, values: Mapping[str, float]) -> str:
-        """Which values are above their bounds, in words."""
-        over = [c for c in self.run.task.constraints if c.excess(values)]
+    def _exceeded(self, values: Mapping[str, float], names: Container[str] | None = None) -> str:
+        """Which values, or which of those named, are above their bounds, in words."""
+        over = [c for c in self.run.task.constraints if c.excess(values) and (names is None or c.name in names)]
         said = [f"{c.name} {c.shown(values[c.name])}" if c.name in values else f"{c.name} not measured" for c in over]
         return ", ".join(f"{found} (must be at most {c.shown(c.upper)})" for c, found in zip(over, said, strict=True))
 
