@@ -2,8 +2,8 @@
 
 Run one with ``python -m experiments NAME``; experiment 3, on raw tables, is in `experiments.deeppipe_live`. Experiments
 1 and 2 are of whole methods. All others are of the network, so recorded pipelines are not remembered one by one there
-(``deeppipe_network``), and meta-training has 3,000 steps. In `NEW_ALGORITHM` networks that have learned from other tasks
-are tuned at a rate of 0.001, a tenth of the default; otherwise settings are the defaults.
+(``deeppipe_network``), and meta-training has 3,000 steps. In `NEW_ALGORITHM` networks that have learned from other
+tasks are tuned at a rate of 0.001, a tenth of the default; otherwise settings are the defaults.
 
 `ALONE` is DeepPipe without other tasks. Nothing tells it of a prior mean or of noise by pipeline, so it has neither,
 and no kernel was learned that it should stay close to (``looseness=None``); all of it is tuned in turn as observations

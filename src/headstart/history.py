@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.space.encoded import Encoded
+from headstart.task import Constraint, total_excess
 from headstart.trials import Proposal, Trial
 
 if TYPE_CHECKING:
     from headstart.space.candidates import Candidates
-    from headstart.task import Constraint
 
 Array = NDArray[np.float64]
 Scalarize = Callable[[Trial], float]
@@ -162,12 +161,31 @@ class History:
         Of equals the earliest. A constraint that was not measured is not satisfied.
         """
         found = [t for t in self.trials if t.outcome.ok and t.proposal.fidelity.is_full and self.is_feasible(t)]
-        return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
+        return min(found, key=self.rank) if found else None
 
     def is_feasible(self, trial: Trial) -> bool:
         """Whether a trial satisfies all constraints."""
-        measured = trial.outcome.constraints
-        return all(measured.get(c.name, math.inf) <= c.upper for c in self.constraints)
+        return total_excess(self.constraints, trial.outcome.constraints) == 0
+
+    def rank(self, trial: Trial) -> tuple[float, float, int]:
+        """Sort key of trials that are ok, best first.
+
+        Those that satisfy the constraints by their loss, then the others by how much they exceed the bounds, in units
+        of the bounds; of equals the earliest.
+        """
+        excess = total_excess(self.constraints, trial.outcome.constraints)
+        return excess, float(trial.outcome.loss or 0.0), trial.number
+
+    def order(self) -> NDArray[np.int64]:
+        """Positions of all trials, best first, in the order of `rank` with targets for losses; (n,).
+
+        With constraints, trials that failed come last.
+        """
+        targets = self.targets()
+        if not self.constraints:
+            return np.argsort(targets, kind="stable").astype(np.int64)
+        excess = np.array([total_excess(self.constraints, trial.outcome.constraints) for trial in self.trials])
+        return np.lexsort((targets, excess, ~self.ok)).astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.trials)

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -214,20 +214,34 @@ class TestConstraints:
         assert values["size"] > 500
         assert 0 <= values["false_positive_rate"] < 0.2
 
-    def test_error_rates_agree_with_their_definition(self):
+    def test_rates_are_those_of_all_out_of_fold_predictions(self):
         made = objective(constraints=["false_positive_rate", "false_negative_rate"])
         outcome = made(TREE, NO_LIMIT, 0)
-        labels, y = outcome.artefacts["predictions"].argmax(axis=1), made.dataset.y
-        rates = [np.mean([((labels[v] == 1) & (y[v] == 0)).sum() / (y[v] == 0).sum() for _, v in made.splits])]
-        rates += [np.mean([((labels[v] == 0) & (y[v] == 1)).sum() / (y[v] == 1).sum() for _, v in made.splits])]
-        found = [outcome.constraints[n] for n in ("false_positive_rate", "false_negative_rate")]
-        np.testing.assert_allclose(found, rates)
+        (tn, fp), (fn, tp) = confusion_matrix(made.dataset.y, outcome.artefacts["predictions"].argmax(axis=1))
+        assert outcome.constraints == pytest.approx(
+            {"false_positive_rate": fp / (fp + tn), "false_negative_rate": fn / (fn + tp)}
+        )
 
-    def test_disparity_between_groups(self):
+    def test_differences_between_groups(self):
         frame = table(load_breast_cancer)
         frame["group"] = np.where(frame["mean radius"] > 14, "large", "small")
-        made = objective(Dataset.from_table(frame, "target", task="binary"), constraints=["disparity:group"])
-        assert made(LOGISTIC, NO_LIMIT, 0).constraints["disparity:group"] > 0.5
+        names = ["parity(group)", "disparity(group)", "disparity(group, accuracy)"]
+        made = objective(Dataset.from_table(frame, "target", task="binary"), constraints=names, metric="roc_auc")
+        outcome = made(TREE, NO_LIMIT, 0)
+        found, y, large = outcome.artefacts["predictions"], made.dataset.y, frame["group"] == "large"
+        shares = [found[part].argmax(axis=1).mean() for part in (large, ~large)]
+        assert outcome.constraints["parity(group)"] == pytest.approx(abs(shares[0] - shares[1]))
+        assert shares[1] - shares[0] > 0.5
+        scores = [roc_auc_score(y[part], found[part, 1]) for part in (large, ~large)]
+        assert outcome.constraints["disparity(group)"] == pytest.approx(abs(scores[0] - scores[1]))
+        right = [(found[part].argmax(axis=1) == y[part]).mean() for part in (large, ~large)]
+        assert outcome.constraints["disparity(group, accuracy)"] == pytest.approx(abs(right[0] - right[1]))
+        assert made.constraint_values(found) == outcome.constraints
+
+    def test_are_measured_in_a_sandbox(self):
+        with Sandbox(objective(constraints=["latency", "size", "false_positive_rate"])) as sandbox:
+            values = sandbox(LOGISTIC, Limits(seconds=60), 0).constraints
+        assert set(values) == {"latency", "size", "false_positive_rate"}
 
     def test_a_function_of_the_user(self):
         made = objective(constraints={"rows": lambda model, X, y, predictions: len(X)})
@@ -237,7 +251,7 @@ class TestConstraints:
         ("names", "error", "message"),
         [
             (["latencie"], UnknownName, "did you mean 'latency'"),
-            (["disparity:sex"], InvalidInput, "needs a column"),
+            (["disparity(sex)"], InvalidInput, "needs a column"),
         ],
     )
     def test_mistakes(self, names, error, message):

@@ -278,7 +278,8 @@ class TestClusters:
 class TestEmbedding:
     @pytest.fixture(autouse=True)
     def cheap(self, put):
-        cheap = replace(deeppipe.EMBEDDING, method=f"deeppipe_network({QUICK})", sample=40, stages=("reducer", "no such"))
+        method = f"deeppipe_network({QUICK})"
+        cheap = replace(deeppipe.EMBEDDING, method=method, sample=40, stages=("reducer", "no such"))
         put("deeppipe_embedding", cheap)
 
     def test_points_of_a_network(self, meta, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
+from headstart.task import Constraint
 from headstart.trials import Limits, Outcome, Status
 
 PIPELINE = Pipeline(["knn"])
@@ -57,3 +59,13 @@ def test_large_files_leave_room_for_fewer(tmp_path: Path) -> None:
     alone = Shelf(Made([1.0], tmp_path, size=1000), capacity_bytes=10)
     fill(alone, 1)
     assert alone.models(0) is not None
+
+
+def test_what_satisfies_the_constraints_is_kept_first() -> None:
+    class Sized(Made):
+        def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, *_: Any) -> Outcome:
+            return replace(super().__call__(pipeline, limits, seed), constraints={"size": [9.0, 30.0, 20.0, 5.0][seed]})
+
+    shelf = Shelf(Sized([0.9, 0.1, 0.2, 0.8]), capacity=3, constraints=[Constraint("size", 10.0)])
+    fill(shelf, 4)
+    assert [seed in shelf for seed in range(4)] == [True, False, True, True]

@@ -31,6 +31,9 @@ def full_meta():
     observed = np.isfinite(meta.losses)
     return meta.changed(
         seconds=np.where(observed, rng.random(meta.losses.shape), np.nan),
+        constraints={
+            name: np.where(observed, rng.random(meta.losses.shape), np.nan) for name in ("size", 'gap("a/b")')
+        },
         statuses=np.where(observed, 0, NOT_TRIED).astype(np.uint8),
         initial=[(100, 103), (), *[(101,)] * 4],
         splits={"train": [0, 1, 2], "validation": [3], "test": [5, 4]},
@@ -48,7 +51,10 @@ def assert_same(one, other):
         np.testing.assert_array_equal(getattr(one.pipelines, name), getattr(other.pipelines, name))
     for name in ("losses", "seconds", "statuses"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert one.metafeatures.keys() == other.metafeatures.keys()
+    for name in ("metafeatures", "constraints"):
+        assert getattr(one, name).keys() == getattr(other, name).keys()
+    for name, matrix in one.constraints.items():
+        np.testing.assert_array_equal(matrix, other.constraints[name])
     for name, vectors in one.metafeatures.items():
         np.testing.assert_array_equal(vectors, other.metafeatures[name])
     assert {k: v.tolist() for k, v in one.splits.items()} == {k: v.tolist() for k, v in other.splits.items()}

@@ -167,3 +167,23 @@ def test_several_stores_are_one(store, tmp_path):
         assert second.location in meta.about["source"]
         with pytest.raises(InvalidInput, match=r"no finished trials with the metric 'f1' in .*second"):
             meta_from_store(store, second, metric="f1")
+
+
+def test_values_of_constraints(store, tmp_path):
+    """Means over what ended well; NaN where nothing was measured."""
+    one, two, three = pipelines(3)
+    outcomes = [
+        (one, Outcome.of(0.1, constraints={"size": 10.0, "gap": 0.5})),
+        (one, Outcome.of(0.1, constraints={"size": 30.0})),
+        (two, Outcome.of(0.2)),
+        (three, Outcome.failed("crashed", "no")),
+    ]
+    add(store, "first", task("table"), outcomes)
+    add(store, "second", task("other"), [(two, Outcome.of(0.3, constraints={"size": 7.0}))])
+    meta = meta_from_store(store)
+    save_meta(meta, tmp_path / "meta")
+    for each in (meta, load_meta(tmp_path / "meta")):
+        np.testing.assert_array_equal(each.constraints["size"], [[20.0, np.nan, np.nan], [np.nan, 7.0, np.nan]])
+        np.testing.assert_array_equal(each.constraints["gap"], [[0.5, np.nan, np.nan], [np.nan] * 3])
+    add(store, "third", task("plain", metric="f1"), [(one, Outcome.of(0.1))])
+    assert meta_from_store(store, metric="f1").constraints == {}

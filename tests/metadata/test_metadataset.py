@@ -34,6 +34,31 @@ class TestSelection:
         assert copy.validation.tasks == ("task 9",)
 
 
+class TestConstraints:
+    def test_go_where_the_losses_go(self):
+        meta = small_meta()
+        sizes = np.arange(meta.losses.size, dtype=float).reshape(meta.losses.shape)
+        meta = meta.changed(constraints={"size": sizes, "gap": -sizes})
+        part = meta.learning([4, 1], [2])
+        for each in (part, pickle.loads(pickle.dumps(part)), part.mapped(np.exp), part.changed(name="other")):
+            assert list(each.constraints) == each.constraint_names == ["size", "gap"]
+            np.testing.assert_array_equal(each.constraints["size"], sizes[[4, 1]])
+            np.testing.assert_array_equal(each.constraint_rows(1)["gap"], -sizes[1])
+            np.testing.assert_array_equal(each.validation.constraints["size"], sizes[[2]])
+        assert np.shares_memory(part.constraint_rows(0)["size"], sizes)
+
+    def test_are_in_the_key_only_where_there_are_any(self):
+        meta = small_meta()
+        sizes = np.ones(meta.losses.shape)
+        keys = [meta.changed(constraints=c).key for c in ({}, {"size": sizes}, {"size": 2 * sizes}, {"gap": sizes})]
+        assert keys[0] == meta.key
+        assert len(set(keys)) == 4
+
+    def test_must_be_of_the_right_shape(self):
+        with pytest.raises(InvalidInput, match="constraint size must be tasks × pipelines"):
+            small_meta().changed(constraints={"size": np.zeros((2, 2))})
+
+
 class TestKey:
     def test_is_the_same_for_the_same(self):
         assert small_meta().key == small_meta().key

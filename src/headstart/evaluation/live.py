@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, MissingDependency, SpaceError
-from headstart.evaluation.constraints import FittedFold, measures
+from headstart.evaluation.constraints import FittedFold, measures, timed
 from headstart.evaluation.objective import outcome_of
 from headstart.evaluation.scoring import Metric
 from headstart.space.pipeline import Pipeline
@@ -80,7 +80,8 @@ class LiveObjective:
         self._y = dataset.y
         self.splits = splits
         self.metric = Metric(metric if metric is not None else default_metric(dataset.task), dataset.task)
-        self.measures = measures(constraints, dataset)
+        validated = np.unique(np.concatenate([valid for _, valid in splits]))
+        self._measures = measures(constraints, dataset, self.metric, validated)
         self.keep_models = keep_models
 
     def rehearse(self) -> None:
@@ -112,7 +113,7 @@ class LiveObjective:
                 )
             weights = None if self.dataset.weights is None else self.dataset.weights[valid]
             losses.append(self.metric.loss(fold.y, fold.predictions, weights))
-            values.append({name: measure(fold) for name, measure in self.measures.items()})
+            values.append({name: measure(fold) for name, measure in self._measures.of_folds.items()})
             total[valid] += fold.predictions
             count[valid] += 1
             if self.keep_models:
@@ -125,11 +126,16 @@ class LiveObjective:
         return Outcome.of(
             float(np.mean(defined)),
             fold_losses=tuple(defined),
-            constraints={name: float(np.mean([v[name] for v in values])) for name in self.measures},
+            constraints=self.constraint_values(predictions, values),
             seconds=time.perf_counter() - started,
             fidelity=fidelity,
             artefacts=artefacts,
         )
+
+    def constraint_values(self, predictions: Array, folds: Sequence[Mapping[str, float]] = ()) -> dict[str, float]:
+        """Values that constraints bound: of predictions for all rows, as the artefact, and those measured on folds."""
+        rows = np.flatnonzero(is_predicted(predictions))
+        return self._measures.values(folds, rows, predictions[rows])
 
     def loss_of(self, predictions: Array) -> float:
         """The loss of predictions for all rows, counted as that of a pipeline: the mean over the validation parts.
@@ -183,9 +189,10 @@ class LiveObjective:
             held = (X_valid, y_valid, None if data.weights is None else data.weights[valid])
             fit_model(model, X, y, weights, held, max_seconds)
             fitted = time.perf_counter()
-            predictions = predict_model(model, X_valid, self._shape)
-            predicted = time.perf_counter()
-        return FittedFold(model, X_valid, y_valid, predictions, fitted - started, predicted - fitted)
+            predicted, seconds = timed(
+                lambda: predict_model(model, X_valid, self._shape), repeat="latency" in self._measures.of_folds
+            )
+        return FittedFold(model, X_valid, y_valid, predicted, fitted - started, seconds)
 
 
 def fit_model(

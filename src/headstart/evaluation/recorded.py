@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import UnknownPipeline
+from headstart.errors import UnknownName, UnknownPipeline, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.space.candidates import Pool
 from headstart.space.pipeline import Pipeline
-from headstart.task import Task
+from headstart.task import ConstraintsLike, Task, parse_constraints
 from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
 
 
-def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = None, *, table: bool = False) -> Task:
+def recorded_task(
+    meta: MetaDataset,
+    task: int,
+    initial: Sequence[int] | None = None,
+    constraints: ConstraintsLike | None = None,
+    *,
+    table: bool = False,
+) -> Task:
     """One task of a meta-dataset as a problem to solve.
 
     Its candidates are the pipelines observed on it, and those it is begun with: an initial pipeline without a value
@@ -28,21 +35,29 @@ def recorded_task(meta: MetaDataset, task: int, initial: Sequence[int] | None = 
         The meta-dataset and the position of the task in it.
     initial
         Ids of the pipelines to begin with instead of those of the meta-dataset.
+    constraints
+        Bounds on values that the meta-dataset has; see `headstart.task.parse_constraints`.
     table
         Whether the method needs the raw table, which is then read where it is known.
     """
+    bounds = parse_constraints(constraints)
+    for bound in bounds:
+        if bound.name not in meta.constraint_names:
+            known = suggestion(bound.name, meta.constraint_names)
+            raise UnknownName(f"meta-dataset {meta.name!r} has no values of the constraint {bound.name!r}; {known}")
     begin = meta.initial[task] if initial is None else tuple(initial)
     rows = meta.everything.rows(begin)
     candidates = np.isfinite(meta.loss_row(task))
     candidates[rows] = True
     return Task(
         Pool(meta.pipelines.take(candidates)),
-        key=f"{meta.name}: {meta.tasks[task]}",
+        key=f"{meta.name}: {meta.tasks[task]}{''.join(f', {bound.name} <= {bound.upper!r}' for bound in bounds)}",
         dataset=meta.dataset(task) if table else None,
         metafeatures={
             name: vectors[task] for name, vectors in meta.metafeatures.items() if np.isfinite(vectors[task]).any()
         },
         initial=tuple(meta.pipelines.take(rows)),
+        constraints=bounds,
     )
 
 
@@ -59,6 +74,7 @@ class Replay:
         self._known = meta.everything
         self._losses: NDArray[Any] = meta.loss_row(task)
         self._seconds: NDArray[Any] | None = meta.seconds_row(task)
+        self._constraints = meta.constraint_rows(task)
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         del limits, seed  # what is recorded has been run
@@ -71,4 +87,5 @@ class Replay:
             return Outcome.failed(
                 Status.CRASHED, "no value was recorded for this pipeline", seconds=seconds, fidelity=fidelity
             )
-        return Outcome.of(loss, seconds=seconds, fidelity=fidelity)
+        measured = {name: float(row[column]) for name, row in self._constraints.items() if not np.isnan(row[column])}
+        return Outcome.of(loss, constraints=measured, seconds=seconds, fidelity=fidelity)

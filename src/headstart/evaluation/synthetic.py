@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from headstart.evaluation.objective import outcome_of
+from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
 from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
@@ -30,10 +31,18 @@ class Synthetic:
         Share of the algorithms' hyper-parameter space that crashes.
     seconds
         How long an evaluation takes.
+    constraint
+        Name of a value to be bounded that each outcome also has: another function of the same kind, without noise.
     """
 
     def __init__(
-        self, space: PipelineSpace, seed: int = 0, noise: float = 0.0, failing: float = 0.0, seconds: float = 0.0
+        self,
+        space: PipelineSpace,
+        seed: int = 0,
+        noise: float = 0.0,
+        failing: float = 0.0,
+        seconds: float = 0.0,
+        constraint: str | None = None,
     ) -> None:
         rng = np.random.default_rng(seed)
         self.space = space
@@ -43,6 +52,7 @@ class Synthetic:
         self._offsets = [rng.uniform(0, 0.5, len(stage.algorithms)) for stage in space.stages]
         self._optima = rng.uniform(0, 1, space.width)
         self._direction = rng.standard_normal(space.width)
+        self._constraint = None if constraint is None else (constraint, Synthetic(space, seed + 1))
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         del limits  # nothing to stop
@@ -55,9 +65,15 @@ class Synthetic:
             time.sleep(self.seconds)
         if self.failing and abs(np.sin(7.0 * (self._direction[active] * values[active]).sum())) < self.failing:
             return Outcome.failed(Status.CRASHED, "a region where pipelines crash", fidelity=fidelity)
-        bowl = float(((values - self._optima)[active] ** 2).mean()) if active.any() else 0.0
-        offset = float(np.mean([o[a] for o, a in zip(self._offsets, encoded.choice[0], strict=True)]))
         noise = (
             self.noise / np.sqrt(fidelity.rows) * np.random.default_rng(seed).standard_normal() if self.noise else 0.0
         )
-        return Outcome.of(offset + 0.5 * bowl + noise, fidelity=fidelity)
+        measured = {} if self._constraint is None else {self._constraint[0]: self._constraint[1].value(encoded)}
+        return Outcome.of(self.value(encoded) + noise, constraints=measured, fidelity=fidelity)
+
+    def value(self, encoded: Encoded) -> float:
+        """The loss of the first of some encoded pipelines, without noise."""
+        values, active = encoded.values[0], encoded.active[0]
+        bowl = float(((values - self._optima)[active] ** 2).mean()) if active.any() else 0.0
+        offset = float(np.mean([o[a] for o, a in zip(self._offsets, encoded.choice[0], strict=True)]))
+        return offset + 0.5 * bowl

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.errors import warn_user
+from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
@@ -22,6 +24,7 @@ from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import simple_model
+from headstart.task import total_excess
 from headstart.trials import FULL, Limits, Trial
 
 if TYPE_CHECKING:
@@ -55,8 +58,9 @@ class Assembly:
         candidates = self._with_models(self.run.candidates())
         if not candidates:
             return self._simple()
-        self._note_constraints(candidates[0])
-        if not self.run.settings.ensemble or self.run.settings.constraints:
+        if self.run.task.constraints:
+            return self._within_bounds(candidates)
+        if not self.run.settings.ensemble:
             candidates = candidates[:1]
         self.run.progress.phase(self.run, "choosing the ensemble" if len(candidates) > 1 else "making the model")
         first = predictions_of(candidates[0])
@@ -67,17 +71,101 @@ class Assembly:
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
-        judged = average if self.run.dataset.classes is None else decisions.judged(decisions.calibrated(average))
-        self.score = self._score(validated, judged)
+        self.score = self._score(self._judged(decisions, average, validated))
         if self.run.settings.refit == "full":
             members = self._refitted(members)
         elif self.run.settings.refit == "single":
             members = [replace(member, models=member.models[-1:]) for member in members]
-        return self._model(members, decisions)
+        return self._model(members, decisions, self.run.settings.refit)
 
-    def _model(self, members: Sequence[Member], decisions: Decisions) -> Model:
+    def _within_bounds(self, candidates: Sequence[Trial]) -> Model:
+        """One pipeline, the best that satisfies the constraints as it is delivered; else what comes nearest.
+
+        Trials are measured with the model of one fold. The mean of several takes several times as long and as much
+        room: where that is over a bound, the model of one fold is delivered.
+        """
+        run = self.run
+        run.progress.phase(run, "making a model that satisfies the constraints")
+        run.notes.append("under constraints the model is one pipeline, not an ensemble")
+        notes, nearest = list(run.notes), None
+        for trial in candidates:
+            run.notes = list(notes)
+            predictions = predictions_of(trial)
+            validated = np.flatnonzero(is_predicted(predictions))
+            decisions, measured = self._decisions_within_bounds(trial, predictions[validated], validated)
+            for form, member in self._forms(self._members([trial], np.ones(1))[0]):
+                own = self._measured(member)
+                values = measured | own
+                excess = total_excess(run.task.constraints, values)
+                if nearest is None or excess < nearest[0]:
+                    score = self._score(self._judged(decisions, predictions[validated], validated))
+                    nearest = excess, member, decisions, form, values, score, list(run.notes)
+                if excess == 0:
+                    break
+                if form == "bag" and (over := self._exceeded(values, own)):
+                    run.notes.append(f"the models of all folds together have {over}, so one is used")
+            assert nearest is not None
+            if nearest[0] == 0 or (run.end is not None and time.time() > run.end):
+                break
+        assert nearest is not None
+        excess, member, decisions, form, values, self.score, run.notes = nearest
+        if excess:
+            message = f"no pipeline satisfied the constraints; the model is the nearest one: {self._exceeded(values)}"
+            warn_user(message)
+        else:
+            found = [f"{c} ({c.shown(values[c.name])})" for c in run.task.constraints]
+            message = f"constraints are satisfied: {', '.join(found)}"
+        run.notes.append(message)
+        return self._model([member], decisions, form)
+
+    def _exceeded(self, values: Mapping[str, float], names: Container[str] | None = None) -> str:
+        """Which values, or which of those named, are above their bounds, in words."""
+        over = [c for c in self.run.task.constraints if c.excess(values) and (names is None or c.name in names)]
+        said = [f"{c.name} {c.shown(values[c.name])}" if c.name in values else f"{c.name} not measured" for c in over]
+        return ", ".join(f"{found} (must be at most {c.shown(c.upper)})" for c, found in zip(over, said, strict=True))
+
+    def _forms(self, member: Member) -> Iterator[tuple[str, Member]]:
+        """What a member may predict with: what the user has chosen, then the models of single folds."""
+        if self.run.settings.refit == "full":
+            yield "full", self._refitted([member])[0]
+        elif self.run.settings.refit == "bag" and len(member.models) > 1:
+            yield "bag", member
+        for model in reversed(member.models):
+            yield "single", replace(member, models=[model])
+
+    def _measured(self, member: Member) -> dict[str, float]:
+        """Latency and size of a member as it predicts, those that are bounded."""
+        wanted = {constraint.name for constraint in self.run.task.constraints}
+        found = {}
+        if "size" in wanted:
+            found["size"] = pickled_size(member.models)
+        if "latency" in wanted:
+            data = self.run.dataset.take(self.run.plan.splits[-1][1])
+            shape = () if data.classes is None else (len(data.classes),)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                _, seconds = timed(lambda: member.predict(data.X, shape), repeat=True)
+            found["latency"] = seconds / data.n_rows
+        return found
+
+    def _decisions_within_bounds(
+        self, trial: Trial, predictions: Array, rows: NDArray[np.int64]
+    ) -> tuple[Decisions, dict[str, float]]:
+        """Decisions, and the values of the trial with them; thresholds are not tuned if a bound is exceeded by that."""
+        measured = dict(trial.outcome.constraints)
+        decisions = self._decisions(predictions, rows)
+        if decisions.factors is None:
+            return decisions, measured
+        tuned = measured | self.run.objective.constraint_values(self._judged(decisions, predictions, rows))
+        bounds = self.run.task.constraints
+        if total_excess(bounds, tuned) <= total_excess(bounds, measured):
+            return decisions, tuned
+        self.run.notes.append(f"thresholds are left as they were, tuned ones have {self._exceeded(tuned)}")
+        return replace(decisions, factors=None), measured
+
+    def _model(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Model:
         data = self.run.dataset
-        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, self.run.settings.refit)}")
+        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, refit)}")
         return Model(
             data.schema,
             str(data.task),
@@ -89,7 +177,7 @@ class Assembly:
             tuple(dict.fromkeys(self.run.notes)),
             data.origin,
             self.score,
-            self.run.settings.refit,
+            refit,
         )
 
     def _models(self, trial: Trial) -> list[Any] | None:
@@ -100,10 +188,17 @@ class Assembly:
         weights = None if self.run.dataset.weights is None else self.run.dataset.weights[rows]
         return self.run.metric.loss(self.run.dataset.y[rows], predictions, weights)
 
-    def _score(self, rows: NDArray[np.int64], predictions: Array) -> float:
-        everything = np.full((self.run.dataset.n_rows, *predictions.shape[1:]), np.nan)
-        everything[rows] = predictions
-        return self.run.metric.to_score(self.run.objective.loss_of(everything))
+    def _judged(self, decisions: Decisions, predictions: Array, rows: NDArray[np.int64]) -> Array:
+        """What the metric judges: predictions for some rows after decisions, NaN for the others."""
+        judged = (
+            predictions if self.run.dataset.classes is None else decisions.judged(decisions.calibrated(predictions))
+        )
+        everything = np.full((self.run.dataset.n_rows, *judged.shape[1:]), np.nan)
+        everything[rows] = judged
+        return everything
+
+    def _score(self, judged: Array) -> float:
+        return self.run.metric.to_score(self.run.objective.loss_of(judged))
 
     def _useful(self, candidates: Sequence[Trial], rows: NDArray[np.int64]) -> int:
         """How many of the candidates, which are sorted, gain a tenth of what the best one gains over a constant.
@@ -153,19 +248,6 @@ class Assembly:
                 if evaluate_all(self.run.shelf, wanted, self._last_limits(0.9), 1):
                     return [trial]
         return []
-
-    def _note_constraints(self, best: Trial) -> None:
-        """Say what came of constraints."""
-        run = self.run
-        if not run.settings.constraints:
-            return
-        if not run.history.is_feasible(best):
-            measured = ", ".join(f"{name} {value:.3g}" for name, value in best.outcome.constraints.items())
-            message = f"no pipeline keeps the constraints; the model is the nearest one: {measured}"
-            warn_user(message)
-            run.notes.append(message)
-        if run.settings.ensemble:
-            run.notes.append("constraints are kept by one pipeline, so there is no ensemble")
 
     def _members(self, trials: Sequence[Trial], weights: Array) -> list[Member]:
         """Members with the fitted models of their folds.
@@ -264,8 +346,10 @@ class Assembly:
         message = f"{why}; the model is a simple one, a small tree: {advice}"
         warn_user(message)
         self.run.notes.append(message)
+        if self.run.task.constraints:
+            self.run.notes.append("the simple model was not checked against the constraints")
         pipeline, model = simple_model(self.run.dataset, self.run.settings.seed)
-        return self._model([Member(-1, pipeline, float("nan"), 1.0, [model])], Decisions())
+        return self._model([Member(-1, pipeline, float("nan"), 1.0, [model])], Decisions(), self.run.settings.refit)
 
 
 def predictions_of(trial: Trial) -> Array:

@@ -16,7 +16,7 @@ def best_so_far(run: Run) -> Trial | None:
     if run.history.best is not None:
         return run.history.best
     found = [t for t in run.history if t.outcome.ok and run.history.is_feasible(t)]
-    return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
+    return min(found, key=run.history.rank) if found else None
 
 
 class Progress:

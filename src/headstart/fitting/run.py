@@ -121,7 +121,7 @@ class Run:
             keep_models=True,
         )
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
-        self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room)
+        self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room, settings.bounds)
         self.study = self._new_study(resume)
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
@@ -263,7 +263,7 @@ class Run:
             if model.refit != "full" and len(member.models) == self._folds(trial):
                 taken.append(member)
         for member in taken:
-            self.shelf.put(self.seed_of(member.number), member.loss, list(member.models))
+            self.shelf.put(self.seed_of(member.number), trials[member.number].outcome, list(member.models))
         if len(taken) == len(model.members):
             self._considered = frozenset(considered)
 
@@ -317,21 +317,11 @@ class Run:
         """
         ok = [t for t in self.history if t.outcome.ok]
         most = max((self._folds(t) for t in ok), default=0)
-        whole = [t for t in ok if self._folds(t) == most]
-        found = [t for t in whole if self.history.is_feasible(t)]
-        if whole and not found:
-            return [min(whole, key=lambda t: (self._excess(t), t.number))]
-        found.sort(key=lambda t: (float(t.outcome.loss or 0.0), t.number))
-        return found[:CAPACITY]
+        whole = sorted((t for t in ok if self._folds(t) == most), key=self.history.rank)
+        return [t for t in whole if self.history.is_feasible(t)][:CAPACITY] or whole[:1]
 
     def _folds(self, trial: Trial) -> int:
         return min(trial.proposal.fidelity.folds or len(self.plan.splits), len(self.plan.splits))
-
-    def _excess(self, trial: Trial) -> float:
-        """By how much a trial violates the constraints, in units of their bounds."""
-        measured = trial.outcome.constraints
-        over = [max(0.0, measured.get(c.name, np.inf) - c.upper) / (abs(c.upper) or 1.0) for c in self.task.constraints]
-        return float(sum(over))
 
 
 class _Callback:

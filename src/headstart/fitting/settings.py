@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from numbers import Integral, Real
 from os import PathLike
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from headstart.errors import InvalidInput, check_positive, suggestion
-from headstart.evaluation.constraints import parse_constraints
-from headstart.task import Constraint
+from headstart.task import Constraint, ConstraintsLike, parse_constraints
 
 if TYPE_CHECKING:
     from headstart.optimizers.base import Optimizer
@@ -64,7 +63,7 @@ class Parameters:
         Number of folds, share of a hold-out, a scikit-learn splitter, or pairs of training and validation rows. By
         default what suits the table's size and the budget.
     constraints
-        Upper bounds on what is measured of every pipeline, such as ``["latency <= 1e-3", "size <= 1e6"]`` or
+        Upper bounds on what is measured of every pipeline, such as ``["latency <= 1ms", "size <= 2MB"]`` or
         ``{"latency": 1e-3, "size": 1e6}``; see `headstart.evaluation.constraints`. The model is then one pipeline.
     n_jobs
         Evaluations at once; -1 for all cores. By default as many as cores and memory allow.
@@ -101,7 +100,7 @@ class Parameters:
     max_members: int = 10
     refit: Literal["bag", "full", "single"] = "bag"
     splitter: Any = field(default=None, metadata=PROBLEM)
-    constraints: Mapping[str, float] | Sequence[str | Constraint] | None = field(default=None, metadata=PROBLEM)
+    constraints: ConstraintsLike | None = field(default=None, metadata=PROBLEM)
     n_jobs: int | None = None
     memory_limit: int | None = None
     evaluation_seconds: float | None = None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headstart.evaluation.objective import Objective
 from headstart.space.pipeline import Pipeline
+from headstart.task import Constraint, total_excess
 from headstart.trials import FULL, Fidelity, Limits, Outcome
 
 CAPACITY = 30
@@ -29,28 +31,39 @@ class Shelf:
         Its outcomes have the artefact ``models``: a list, or the path of its pickle.
     capacity, capacity_bytes
         How many evaluations' models are kept, and how large their files may be; those of the worst go first.
+    constraints
+        What satisfies them is better than what does not.
     """
 
-    def __init__(self, objective: Objective, capacity: int = CAPACITY, capacity_bytes: float = CAPACITY_BYTES) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        capacity: int = CAPACITY,
+        capacity_bytes: float = CAPACITY_BYTES,
+        constraints: Sequence[Constraint] = (),
+    ) -> None:
         self.objective = objective
         self.capacity = capacity
         self.capacity_bytes = capacity_bytes
-        self._models: dict[int, tuple[float, Any]] = {}
+        self.constraints = constraints
+        self._models: dict[int, tuple[tuple[float, float], Any]] = {}
         self._mutex = threading.Lock()
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         outcome = self.objective(pipeline, limits, seed, fidelity)
         others = dict(outcome.artefacts)
         models = others.pop("models", None)
-        if outcome.loss is not None and models is not None:
-            self.put(seed, outcome.loss, models)
+        if models is not None:
+            self.put(seed, outcome, models)
         return replace(outcome, artefacts=others)
 
-    def put(self, seed: int, loss: float, models: Any) -> None:
-        """Keep the models of an evaluation, as long as there are not many better ones."""
+    def put(self, seed: int, outcome: Outcome, models: Any) -> None:
+        """Keep the models of an evaluation that is ok, as long as there are not many better ones."""
+        if outcome.loss is None:
+            return
         with self._mutex:
             self._remove(seed)
-            self._models[seed] = (loss, models)
+            self._models[seed] = ((total_excess(self.constraints, outcome.constraints), outcome.loss), models)
             while len(self._models) > 1 and (len(self._models) > self.capacity or self._bytes() > self.capacity_bytes):
                 self._remove(max(self._models, key=lambda key: self._models[key][0]))
 
@@ -58,7 +71,7 @@ class Shelf:
         return sum(models.stat().st_size for _, models in self._models.values() if isinstance(models, Path))
 
     def _remove(self, seed: int) -> None:
-        _, models = self._models.pop(seed, (0.0, None))
+        _, models = self._models.pop(seed, (None, None))
         if isinstance(models, Path):
             models.unlink(missing_ok=True)
 
@@ -70,13 +83,13 @@ class Shelf:
     def size(self, seed: int) -> int:
         """Bytes of the file of the models of the evaluation with this seed; 0 where they are in memory already."""
         with self._mutex:
-            _, models = self._models.get(seed, (0.0, None))
+            _, models = self._models.get(seed, (None, None))
         return models.stat().st_size if isinstance(models, Path) else 0
 
     def models(self, seed: int) -> list[Any] | None:
         """The models of the evaluation with this seed, or None if they are not there (any more)."""
         with self._mutex:
-            _, models = self._models.get(seed, (0.0, None))
+            _, models = self._models.get(seed, (None, None))
         if isinstance(models, Path):
             with open(models, "rb") as file:
                 models = pickle.load(file)

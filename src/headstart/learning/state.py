@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, ModelFileError
 from headstart.learning.base import Learner, settings_of
-from headstart.learning.training import Training
 from headstart.learning.checkpoints import load_arrays, save_arrays
+from headstart.learning.training import Training
 from headstart.registry import KINDS, find_class
 from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline

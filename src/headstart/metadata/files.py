@@ -8,6 +8,7 @@
 ``losses.parquet``            a row per pipeline, a column per task, in the order of ``meta.json``; NaN is missing
 ``seconds.parquet``           the same for runtimes, where they are known
 ``statuses.parquet``          the same for how evaluations ended, where that is known
+``constraints_*.parquet``     the same for each value that a constraint may bound
 ``metafeatures_*.parquet``    a row per task, for each extractor
 ============================  =========================================================================================
 
@@ -47,6 +48,7 @@ VERSION = 1
 _HEADER = "meta.json"
 _PIPELINES = "pipelines.parquet"
 _MATRICES = ("losses", "seconds", "statuses")
+_CONSTRAINTS = "constraints_"
 _METAFEATURES = "metafeatures_"
 _CONTENT = {
     **dict.fromkeys(("space", "splits", "about", "files"), dict),
@@ -166,6 +168,7 @@ def _described(meta: MetaDataset) -> dict[str, Any]:
         "pipelines": len(meta.pipelines),
         "missing": float(np.mean([np.isnan(meta.loss_row(t)).mean() for t in range(len(meta))])) if len(meta) else 0.0,
         "metafeatures": list(meta.metafeatures),
+        "constraints": meta.constraint_names,
     }
 
 
@@ -179,8 +182,9 @@ def _tables(meta: MetaDataset) -> Iterator[tuple[str, pa.Table]]:
     for d in range(pipelines.space.width):
         columns[f"value.{d}"], columns[f"active.{d}"] = pipelines.values[:, d], pipelines.active[:, d].astype(np.uint8)
     yield _PIPELINES, pa.table({name: np.ascontiguousarray(column) for name, column in columns.items()})
-    for name in _MATRICES:
-        matrix: NDArray[Any] | None = getattr(meta, name)
+    matrices: dict[str, NDArray[Any] | None] = {name: getattr(meta, name) for name in _MATRICES}
+    matrices |= {f"{_CONSTRAINTS}{i}": matrix for i, matrix in enumerate(meta.constraints.values())}
+    for name, matrix in matrices.items():
         if matrix is not None:
             kind = _smallest(matrix)
             yield f"{name}.parquet", pa.table({f"{t}": row.astype(kind) for t, row in enumerate(matrix)})
@@ -283,6 +287,8 @@ def _restored(place: Path, header: Mapping[str, Any]) -> MetaDataset:
     space = PipelineSpace.from_dict(header["space"])
     pipelines = _pipelines(_parquet(place, _PIPELINES, files), space)
     matrices = {name: _matrix(_parquet(place, f"{name}.parquet", files)) for name in _MATRICES if _has(files, name)}
+    measured: list[str] = header.get("constraints", [])  # older ones have none
+    bounded = [_matrix(_parquet(place, f"{_CONSTRAINTS}{i}.parquet", files)) for i in range(len(measured))]
     extractors = [_parquet(place, f"{_METAFEATURES}{i}.parquet", files) for i in range(len(header["metafeatures"]))]
     vectors = [np.ascontiguousarray(_matrix(file).T.astype(np.float64)) for file in extractors]
     return MetaDataset(
@@ -291,6 +297,7 @@ def _restored(place: Path, header: Mapping[str, Any]) -> MetaDataset:
         header["tasks"],
         dict(zip(header["metafeatures"], vectors, strict=True)),
         seconds=matrices.get("seconds"),
+        constraints=dict(zip(measured, bounded, strict=True)),
         statuses=matrices.get("statuses"),
         initial=header["initial"],
         splits=header["splits"],

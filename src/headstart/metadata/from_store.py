@@ -24,6 +24,7 @@ class _Cell:
 
     losses: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    constraints: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     status: Status | None = None
 
     def add(self, outcome: Outcome) -> None:
@@ -31,6 +32,8 @@ class _Cell:
             self.seconds.clear()  # those of failures say little about one that ended well
         if outcome.ok and outcome.loss is not None:
             self.losses.append(outcome.loss)
+            for name, value in outcome.constraints.items():
+                self.constraints[name].append(value)
         if outcome.ok or self.status is not Status.OK:
             self.seconds.append(outcome.seconds)
             self.status = outcome.status
@@ -43,8 +46,9 @@ def meta_from_store(
 
     Pipelines are those of all studies, each once, in the order in which they were first tried; their ids are their
     positions. Only results at full fidelity count. Where a pipeline has several on one task (other studies, other
-    seeds, other stores), loss and seconds are means over those that ended well; one that only failed has the status of
-    its last result, and no loss. Tasks keep the order of the stores, and are named by their keys.
+    seeds, other stores), loss, seconds and values of constraints are means over those that ended well; one that only
+    failed has the status of its last result, and no loss. Tasks keep the order of the stores, and are named by their
+    keys.
 
     Parameters
     ----------
@@ -129,6 +133,14 @@ def _assembled(
     shape = (len(results), len(unique))
     losses, seconds = np.full(shape, np.nan), np.full(shape, np.nan)
     statuses = np.full(shape, NOT_TRIED, dtype=np.uint8)
+    names = {
+        name
+        for trials in results.values()
+        for trial in trials
+        if trial.outcome.ok
+        for name in trial.outcome.constraints
+    }
+    constraints = {name: np.full(shape, np.nan) for name in sorted(names)}
     start = 0
     for t, trials in enumerate(results.values()):
         cells: dict[int, _Cell] = defaultdict(_Cell)
@@ -138,6 +150,8 @@ def _assembled(
         for p, cell in cells.items():
             if cell.losses:
                 losses[t, p] = np.mean(cell.losses)
+            for name, values in cell.constraints.items():
+                constraints[name][t, p] = np.mean(values)
             seconds[t, p] = np.mean(cell.seconds)
             statuses[t, p] = STATUSES.index(cell.status)
     pipelines = Encoded(
@@ -153,6 +167,7 @@ def _assembled(
         list(results),
         _metafeatures([infos[key] for key in results]),
         seconds=seconds,
+        constraints=constraints,
         statuses=statuses,
         name=name,
         about={

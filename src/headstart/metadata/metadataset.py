@@ -28,6 +28,7 @@ STATUSES = tuple(Status)
 """What the numbers in `MetaDataset.statuses` stand for."""
 NOT_TRIED = 255
 """In `MetaDataset.statuses`: the pipeline was not evaluated on the task."""
+_CONSTRAINT = "constraint "
 
 
 class MetaDataset:
@@ -48,6 +49,8 @@ class MetaDataset:
         (T, k) vectors that describe the tasks, by the name of their extractor.
     seconds
         (T, P), how long the evaluations took; NaN where that is not known.
+    constraints
+        (T, P) values that a constraint may bound, by name; NaN where they were not measured.
     statuses
         (T, P) places in `STATUSES`, or `NOT_TRIED`; without them what has a loss is ok and what has none was not tried.
     initial
@@ -73,6 +76,7 @@ class MetaDataset:
         metafeatures: Mapping[str, NDArray[np.float64]] | None = None,
         *,
         seconds: Matrix | None = None,
+        constraints: Mapping[str, Matrix] | None = None,
         statuses: NDArray[np.uint8] | None = None,
         initial: Sequence[Sequence[int]] | None = None,
         splits: Mapping[str, Sequence[int]] | None = None,
@@ -94,6 +98,7 @@ class MetaDataset:
         self.validation: MetaDataset | None = None
         """Tasks beside these that a method may use to decide when to stop learning, and for nothing else."""
         self._matrices = {"losses": losses, "seconds": seconds, "statuses": statuses}
+        self._matrices |= {f"{_CONSTRAINT}{measured}": matrix for measured, matrix in (constraints or {}).items()}
         self._rows: Rows | None = None
         self._datasets: dict[Table, Dataset | None] = {}
         """Tables that were read, for all that was selected from the same meta-dataset; they are not pickled."""
@@ -141,6 +146,15 @@ class MetaDataset:
         return seconds
 
     @cached_property
+    def constraints(self) -> Mapping[str, Matrix]:
+        return MappingProxyType({name: self._matrix(f"{_CONSTRAINT}{name}") for name in self.constraint_names})
+
+    @property
+    def constraint_names(self) -> list[str]:
+        """Names of the values in `constraints`."""
+        return [name.removeprefix(_CONSTRAINT) for name in self._matrices if name.startswith(_CONSTRAINT)]
+
+    @cached_property
     def statuses(self) -> NDArray[np.uint8] | None:
         statuses: NDArray[np.uint8] | None = self._matrix("statuses")
         return statuses
@@ -173,6 +187,10 @@ class MetaDataset:
             except Exception as error:  # loaders are anyone's
                 warn_user(f"the table of task {self.tasks[task]!r} cannot be read, so it goes without: {error}")
         return self._datasets[table]
+
+    def constraint_rows(self, task: int) -> dict[str, NDArray[np.floating[Any]]]:
+        """Values (P,) of one task that a constraint may bound, as views, by name."""
+        return {name: self._row(f"{_CONSTRAINT}{name}", task) for name in self.constraint_names}
 
     def select(self, tasks: Sequence[int] | NDArray[np.int64]) -> MetaDataset:
         """The same pipelines on some of the tasks; what it shares is not copied. It has no splits of its own."""
@@ -255,7 +273,7 @@ class MetaDataset:
 
     @cached_property
     def key(self) -> str:
-        """A hash of all that can be learned from: pipelines, losses, seconds, meta-features, validation tasks."""
+        """A hash of all that can be learned from: pipelines and what was measured, meta-features, validation tasks."""
         digest = hashlib.sha256(self.pipelines.space.key.encode())
         arrays = [self.pipelines.ids, self.pipelines.values, self.pipelines.choice]
         for array in (*arrays, *(vectors for _, vectors in sorted(self.metafeatures.items()))):
@@ -265,6 +283,8 @@ class MetaDataset:
             digest.update(self.loss_row(task).astype(np.float64).tobytes())  # however they are kept
             seconds = self.seconds_row(task)
             digest.update(b"" if seconds is None else seconds.astype(np.float64).tobytes())
+            for name, row in sorted(self.constraint_rows(task).items()):
+                digest.update(name.encode() + row.astype(np.float64).tobytes())
         return f"{self.name}-{digest.hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:  # what a part was selected from stays behind
@@ -272,6 +292,7 @@ class MetaDataset:
             (self.pipelines, self.losses, self.tasks, dict(self.metafeatures)),
             {
                 "seconds": self.seconds,
+                "constraints": dict(self.constraints),
                 "statuses": self.statuses,
                 "initial": self.initial,
                 "splits": dict(self.splits),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -16,10 +16,12 @@ from headstart.registry import Kind, create
 from headstart.space.encoded import Encoded
 from headstart.surrogates.acquisition import Acquisition
 from headstart.surrogates.base import Surrogate
-from headstart.trials import Proposal
+from headstart.surrogates.feasibility import Feasibility
+from headstart.trials import Proposal, Trial
 
 Ids = NDArray[np.int64]
 Scores = NDArray[np.float64]
+Score = Callable[[Encoded], Scores]
 
 
 class Bayes(Optimizer):
@@ -27,6 +29,10 @@ class Bayes(Optimizer):
 
     On a pool every candidate is scored. On a whole space candidates are random samples and the neighbours of the best
     pipelines so far, improved by local search.
+
+    Constraints of the history are a part of the search: to the acquisition's score, which is a logarithm, is added the
+    logarithm of the probability that all of them hold (see `headstart.surrogates.feasibility`). Improvement is then
+    over the best target that satisfies them; as long as there is none, that probability alone decides.
 
     Parameters
     ----------
@@ -79,30 +85,48 @@ class Bayes(Optimizer):
             return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
         history = self.history if self._model.sees_all_fidelities else self.history.full()
         self._model.fit(history)
+        score = self._score(history)
         tried = tried_ids(self.history)
         if self.task.candidates.pool is not None:
             found = self.task.candidates.pool  # all of it, so that what is computed once for a pool serves again
             left = ~np.isin(found.ids, tried)
             if not left.any():
                 raise Exhausted(f"all {len(found)} recorded pipelines have been tried")
-            scores = self._acquisition(self._model, history, found)
+            scores = score(found)
         else:
-            found, scores = self._search(history, tried, rng)
+            found, scores = self._search(history, score, tried, rng)
             left = np.ones(len(found), dtype=bool)
         best = np.flatnonzero(left & (scores == scores[left].max()))
         chosen = int(best[0] if len(best) == 1 else rng.choice(best))
         return Proposal(number, found[chosen], {"by": "bayes", "acquisition": float(scores[chosen])})
 
-    def _search(self, history: History, tried: Ids, rng: np.random.Generator) -> tuple[Encoded, Scores]:
+    def _score(self, history: History) -> Score:
+        """What is maximised: the acquisition, weighed by the probability that the constraints hold."""
+        if not history.constraints:
+            return lambda encoded: self._acquisition(self._model, history, encoded)
+        feasibility = Feasibility(history)
+        if not any(trial.outcome.ok and history.is_feasible(trial) for trial in history):
+            return feasibility.log_probability
+        worst = float(history.targets().max())
+
+        def target(trial: Trial) -> float:
+            """As a failure, a trial that exceeds a bound is nothing to improve on."""
+            if not history.is_feasible(trial):
+                return worst
+            return float(trial.outcome.loss or 0.0) if history.scalarize is None else history.scalarize(trial)
+
+        seen = history.view(scalarize=target)
+        return lambda encoded: self._acquisition(self._model, seen, encoded) + feasibility.log_probability(encoded)
+
+    def _search(self, history: History, score: Score, tried: Ids, rng: np.random.Generator) -> tuple[Encoded, Scores]:
         """Random candidates, neighbours of the best trials, and where hill climbing from the best of them leads."""
         candidates = self.task.candidates
-        order = np.argsort(history.targets(), kind="stable")
-        leaders = history.encoded.take(order[: max(1, self.n_starts // 2)])
+        leaders = history.encoded.take(history.order()[: max(1, self.n_starts // 2)])
         parts = [candidates.sample(rng, self.n_samples), *(candidates.neighbours(p, rng) for p in leaders)]
         found = untried(Encoded.concatenate([p for p in parts if len(p)]), tried)
         if len(found) == 0:
             found = draw_untried(self.history, rng)
-        scores = self._acquisition(self._model, history, found)
+        scores = score(found)
         starts = np.argsort(-scores, kind="stable")[: self.n_starts]
         points = [found.take([i]) for i in starts]
         values = scores[starts]
@@ -113,7 +137,7 @@ class Bayes(Optimizer):
                 break
             # All climbs take their step in one prediction.
             together = Encoded.concatenate([a for a in around if len(a)])
-            reached = self._acquisition(self._model, history, together)
+            reached = score(together)
             reached = np.where(np.isin(together.ids, tried), -np.inf, reached)
             ends = np.cumsum([len(a) for a in around])
             still = []

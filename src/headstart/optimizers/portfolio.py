@@ -75,7 +75,8 @@ class Portfolio(Optimizer):
         An optimizer, or its name, that goes on when the list is used up. Without one the run ends there, or, if the
         list was learned, goes on with the other recorded pipelines by their mean loss on the training tasks.
     screen
-        A fidelity at which all are tried first; only the best of them are then tried in full.
+        A fidelity at which all are tried first; only the best of them, those that satisfy the constraints before the
+        others, are then tried in full.
     promote
         How many.
     size
@@ -154,7 +155,7 @@ class Portfolio(Optimizer):
         """The best of the trials at the lower fidelity whose pipeline was not tried in full yet."""
         again = np.isin(self.history.encoded.ids, tried_ids(self.history))
         found = [t for t, done in zip(self.history, again, strict=True) if t.outcome.ok and not done]
-        return min(found, key=lambda t: (float(t.outcome.loss or 0.0), t.number)) if found else None
+        return min(found, key=self.history.rank) if found else None
 
     def proposed(self, proposal: Proposal) -> None:
         if self._rest is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +14,7 @@ from headstart.evaluation.synthetic import Synthetic
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.space import Algorithm, Categorical, Encoded, Float, Integer, PipelineSpace, Stage
-from headstart.task import Task
+from headstart.task import Constraint, Task
 from headstart.trials import Limits, Outcome, Proposal, Trial
 
 
@@ -91,9 +92,17 @@ def pool_task(meta: MetaDataset | None = None, task: int = 0) -> Task:
     return Task(meta.pool(task), key=meta.tasks[task], metafeatures=vectors)
 
 
+def bounded(task: Task) -> Task:
+    """The same task with a bound on what `evaluate` measures as ``cost``; about a third of the pipelines satisfy it."""
+    return replace(task, constraints=[Constraint(_COST, 0.36)])
+
+
+_COST = "cost"
+
+
 def evaluate(proposal: Proposal, task: Task, seed: int = 0, failing: float = 0.0) -> Trial:
     """A finished trial of a proposal, under a synthetic loss."""
-    function = Synthetic(task.space, 7, failing=failing)
+    function = Synthetic(task.space, 7, failing=failing, constraint=_COST if task.constraints else None)
     started = time.time()
     outcome = function(proposal.pipeline, Limits(), evaluation_seed(seed, proposal.number), proposal.fidelity)
     return Trial(proposal, outcome, started, time.time())

@@ -19,7 +19,7 @@ from headstart.optimizers.base import Optimizer, decision_stream
 from headstart.space.candidates import Pool
 from headstart.study import Callback, Study
 from headstart.task import Task
-from headstart.testing.examples import evaluate, failed, feed, live_task, pool_task, random_trials, small_meta
+from headstart.testing.examples import bounded, evaluate, failed, feed, live_task, pool_task, random_trials, small_meta
 from headstart.trials import Outcome, Proposal, Trial
 
 
@@ -130,6 +130,26 @@ class OptimizerContract(ABC):
             for proposal in asked or [waiting.pop()]:
                 for each in (optimizer, rebuilt):
                     each.tell(evaluate(proposal, task, 2, 0.2))
+
+    def test_searches_under_a_bound_that_bites(self, task: Task) -> None:
+        """With results that come late; again it is deterministic, and is rebuilt from its log."""
+        task = bounded(task)
+        optimizer = self.make(task).meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+        first, second, rebuilt = (optimizer.start(task, 4) for _ in range(3))
+        waiting: list[Proposal] = []
+        trials: list[Trial] = []
+        for _ in range(8):
+            asked = first.ask(2)
+            assert second.ask(2) == asked
+            for proposal in asked:
+                rebuilt.restore(proposal)
+            waiting += asked
+            while len(waiting) > 2 or (waiting and not asked):
+                trials.append(evaluate(waiting.pop(0), task, 4, 0.2))
+                for each in (first, second, rebuilt):
+                    each.tell(trials[-1])
+        assert rebuilt.ask(1) == first.ask(1)
+        assert len({(t.pipeline, t.proposal.fidelity) for t in trials}) == len(trials)
 
     def test_proposes_candidates_only_and_none_twice(self, task: Task) -> None:
         trials = self.drive(self.started(task), 25)

@@ -1,0 +1,153 @@
+"""The model under constraints: as it is delivered, it satisfies them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headstart import HeadstartClassifier
+from headstart.data import Dataset
+from headstart.errors import HeadstartWarning
+from headstart.evaluation.constraints import pickled_size
+from headstart.fitting import assembly
+from headstart.fitting.run import Run
+from headstart.fitting.settings import Settings
+from headstart.task import Constraint
+
+
+@pytest.fixture(scope="module")
+def searched(frame: pd.DataFrame) -> Run:
+    """Some pipelines with their models; each test puts its own bounds on them."""
+    bounds = dict.fromkeys(("size", "latency", "false_positive_rate", "disparity(colour, accuracy)"), np.inf)
+    run = Run(
+        Dataset.from_table(frame, "label"),
+        Settings(
+            evaluations=6,
+            include=["logistic_regression", "decision_tree", "knn"],
+            splitter=3,
+            sandbox=False,
+            constraints=bounds,
+            metric="accuracy",
+        ),
+    )
+    run.search()
+    return run
+
+
+def finished(run: Run, *constraints: Constraint, **changes: Any) -> Any:
+    """The model under other bounds, as if they had been given from the start."""
+    before = run.task, run.history.constraints, run.settings
+    run.task = replace(run.task, constraints=constraints)
+    run.history.constraints = constraints
+    run.settings = replace(run.settings, **changes)
+    try:
+        return run.finish()
+    finally:
+        run.task, run.history.constraints, run.settings = before
+
+
+def best(run: Run) -> Any:
+    return run.candidates()[0]
+
+
+def sizes(run: Run, trial: Any) -> list[float]:
+    models = run.shelf.models(run.seed_of(trial.number)) or []
+    return [pickled_size([model]) for model in models]
+
+
+def test_a_bag_within_its_bounds_stays_one(searched: Run) -> None:
+    bound = Constraint("size", sum(sizes(searched, best(searched))) + 1)
+    model = finished(searched, bound)
+    assert (len(model.members), len(model.members[0].models), model.refit) == (1, 3, "bag")
+    assert model.members[0].number == best(searched).number
+    assert any(note.startswith("constraints are satisfied: size <=") for note in model.notes)
+
+
+def test_a_bag_over_its_bound_becomes_the_model_of_one_fold(searched: Run) -> None:
+    of_folds = sizes(searched, best(searched))
+    model = finished(searched, Constraint("size", 1.1 * max(of_folds)))
+    assert (len(model.members[0].models), model.refit) == (1, "single")
+    assert model.members[0].number == best(searched).number
+    assert pickled_size(model.members[0].models) == of_folds[-1]
+    assert any("so one is used" in note for note in model.notes)
+
+
+def test_of_several_folds_one_that_is_within_the_bound(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = pickled_size((searched.shelf.models(searched.seed_of(best(searched).number)) or [])[:1])
+
+    def measured(self: Any, member: Any) -> dict[str, float]:
+        return {"size": 0.0 if len(member.models) == 1 and pickled_size(member.models) == wanted else np.inf}
+
+    monkeypatch.setattr(assembly.Assembly, "_measured", measured)
+    model = finished(searched, Constraint("size", 1e9))
+    assert (pickled_size(model.members[0].models), model.refit) == (wanted, "single")
+
+
+def test_the_next_candidate_where_the_first_is_over_its_bound_after_all(
+    searched: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a latency that was measured as lower than it is."""
+    first, second, *_ = searched.candidates()
+
+    def measured(self: Any, member: Any) -> dict[str, float]:
+        return {"latency": 2.0 if member.number == first.number else 0.5}
+
+    monkeypatch.setattr(assembly.Assembly, "_measured", measured)
+    model = finished(searched, Constraint("latency", 1.0))
+    assert (model.members[0].number, model.refit) == (second.number, "bag")
+    assert any("latency <= 1 s (500 ms)" in note for note in model.notes)
+    with pytest.warns(HeadstartWarning, match=r"the nearest one: latency 500 ms \(must be at most 200 ms\)"):
+        model = finished(searched, Constraint("latency", 0.2))
+
+
+def test_latency_is_that_of_all_models_that_predict(searched: Run) -> None:
+    made = assembly.Assembly(searched)
+    member = made._members([best(searched)], np.ones(1))[0]
+    many = replace(member, models=[*member.models] * 10)
+    found = [min(made._measured(m)["latency"] for _ in range(5)) for m in (member, many)]
+    assert 4 < found[1] / found[0] < 25
+
+
+def test_a_refit_over_its_bound_becomes_the_model_of_a_fold(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = Constraint("size", 1.01 * max(sizes(searched, best(searched))))
+    model = finished(searched, Constraint("size", 10 * bound.upper), refit="full")
+    assert model.refit == "full"
+    padded = assembly.Assembly._refitted
+
+    def large(self: Any, members: Any) -> Any:
+        return [replace(m, models=[(m.models[0], b"0" * 10**6)]) for m in padded(self, members)]
+
+    monkeypatch.setattr(assembly.Assembly, "_refitted", large)
+    model = finished(searched, bound, refit="full")
+    assert (model.refit, len(model.members[0].models)) == ("single", 1)
+
+
+def test_thresholds_that_exceed_a_bound_are_not_tuned(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "fit_factors", lambda *_, **__: (1e-6, 1.0))  # everything is positive
+    bound = Constraint("false_positive_rate", 0.5)
+    settings = {"tune_threshold": True, "metric": "accuracy"}
+    model = finished(searched, bound, **settings)
+    assert model.decisions.factors is None
+    assert any("false_positive_rate 1 (must be at most 0.5)" in note for note in model.notes)
+    assert finished(searched, Constraint("false_positive_rate", 1.0), **settings).decisions.factors is not None
+
+
+def test_nothing_satisfies_them(searched: Run) -> None:
+    with pytest.warns(HeadstartWarning, match=r"no pipeline satisfied the constraints.*size .* B\)"):
+        model = finished(searched, Constraint("size", 10.0), Constraint("false_positive_rate", 1.0))
+    smallest = min(searched.history, key=lambda t: t.outcome.constraints["size"])
+    assert model.members[0].number == smallest.number
+    assert pickled_size(model.members[0].models) == min(sizes(searched, smallest))
+
+
+def test_a_fit_with_constraints_as_text(frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+    texts: Any = ["latency <= 1s", "size <= 10MB", "disparity(colour, accuracy) <= 0.9", "parity(size: 0) <= 1"]
+    model = HeadstartClassifier(**quick, constraints=texts).fit(frame, target="label")
+    measured = model.history_.best.outcome.constraints
+    assert set(measured) == {"latency", "size", "disparity(colour, accuracy)", "parity(size: 0)"}
+    assert all(value > 0 for value in measured.values())
+    assert any(note.startswith("constraints are satisfied: latency <= 1 s (") for note in model.notes_)
