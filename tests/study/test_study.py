@@ -24,8 +24,7 @@ from headstart.optimizers.portfolio import Portfolio
 from headstart.optimizers.random import RandomSearch, draw_untried
 from headstart.space import Algorithm, Float, PipelineSpace, Pool, Stage
 from headstart.store import Store
-from headstart.study import Study
-from headstart.study import loop as _loop
+from headstart.study import Study, loop
 from headstart.task import Constraint, Task
 from headstart.testing.examples import live_task, pool_task, small_meta, small_space
 from headstart.trials import Fidelity, Limits, Outcome, Proposal, Status
@@ -505,7 +504,7 @@ class TestStore:
 
     def test_all_that_finished_is_stored_before_a_callback_may_fail(self, tmp_path, monkeypatch):
         # The loop looks again when all three have finished, not when the first has.
-        monkeypatch.setattr(_loop, "wait", lambda running, **_: concurrent.futures.wait(running))
+        monkeypatch.setattr(loop, "wait", lambda running, **_: concurrent.futures.wait(running))
 
         def callback(study, trial):
             raise RuntimeError("first one")
