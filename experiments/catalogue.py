@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
-from headstart.replay.runner import Progress, Silent
+from headstart.replay.runner import Reporter, Silent
 
 
 class Table(NamedTuple):
@@ -71,7 +71,7 @@ class Request:
     out: Path
     evaluations: int | None
     jobs: int
-    progress: Progress
+    progress: Reporter
     look: tuple[str, ...] = ()
     data: Path | None = None
     tables: int | None = None
@@ -183,7 +183,7 @@ def run_experiment(
     tasks: int | None = None,
     evaluations: int | None = None,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Reporter | None = None,
     data: Path | None = None,
     seconds: float | None = None,
 ) -> tuple[Outcome, Path]:
@@ -250,7 +250,7 @@ def _on_tables(
     seconds: float | None,
     data: Path | None,
     jobs: int,
-    progress: Progress,
+    progress: Reporter,
 ) -> tuple[Outcome, Path]:
     """Run an experiment on raw tables; a look at fewer of them, or a shorter one, gets a file of its own."""
     entry = find(name)

@@ -113,15 +113,6 @@ class _Lines:
             self._last = time.monotonic()
             say(f"{method}: {done} of {total} runs")
 
-    def finished(self, method: str, results: Results, reused: bool) -> None:
-        entry = results.methods[method]
-        last = results.evaluations
-        if not entry["n_tasks"]:
-            self.done(f"{method} could not be run: {entry['left_out']}")
-            return
-        source = "known already" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
-        self.done(f"{method}: mean regret {shown(entry['regret_mean'][-1])} after {last} evaluations; {source}")
-
     def done(self, line: str) -> None:
         say(line)
 
