@@ -89,6 +89,9 @@ class Errors(MethodResults):
         )
         return Table(title, ["", *map(str, self.evaluations)], rows)
 
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
+        self.add(method, {name: np.array([run[name] for run in runs]) for name in QUANTITIES}, **facts)
+
     def line(self, method: str) -> str:
         return f"{method}: squared error {shown(self.methods[method]['error_mean'][-1])} after {self.evaluations[-1]}"
 
@@ -128,7 +131,6 @@ class ErrorOverTime:
                 {str(task): task for task in tasks},
                 partial(_learned, method, request, looks, designs),
                 looked_at,
-                _add,
                 out=out,
                 jobs=request.jobs,
                 progress=request.progress,
@@ -140,10 +142,6 @@ def _learned(
     method: Method, request: Request, looks: list[int], designs: dict[int, tuple[int, ...]]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (method.make().meta_fit(request.partition.learning(request.meta)), request.meta, looks, designs), {}
-
-
-def _add(results: Errors, method: str, runs: list[Any], facts: dict[str, Any]) -> None:
-    results.add(method, {name: np.array([run[name] for run in runs]) for name in QUANTITIES}, **facts)
 
 
 def model_of(optimizer: Optimizer) -> Surrogate:
@@ -167,7 +165,7 @@ def looked_at(
     def look(study: Study, trial: Trial) -> None:  # noqa: ARG001
         if len(study.history) not in looks:
             return
-        untried = np.isfinite(truth) & ~np.isin(pool.ids, [t.pipeline.id for t in study.history])
+        untried = np.isfinite(truth) & ~np.isin(pool.ids, study.history.encoded.ids)
         prediction = model.fit(study.history).predict(pool)
         std = prediction.std if prediction.std is not None else np.zeros(len(pool))
         off = prediction.mean[untried] - model.transform_targets(truth[untried])

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,10 +57,10 @@ def wilcoxon(one: Array, other: Array) -> float:
 
 
 @dataclass
-class MethodResults:
+class MethodResults(ABC):
     """Results of methods that were run on the same things, in one JSON file.
 
-    A subclass has attributes for what all methods share, `add` for what was found, and `line`.
+    A subclass has attributes for what all methods share, `add_runs` and `line`.
 
     Parameters
     ----------
@@ -91,9 +92,13 @@ class MethodResults:
         ran = any(row is not None for row in entry.get(self.rows, ()))
         return ran and (entry.get("settings"), entry.get("given")) == (settings, given)
 
+    @abstractmethod
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
+        """Take in what came of the runs of a method, in their order, ``None`` for all where it could not be run."""
+
+    @abstractmethod
     def line(self, method: str) -> str:
         """What was found of a method, for people."""
-        raise NotImplementedError
 
     def in_file(self, path: Path | None) -> Self:
         """What is in the file, or this where there is none; another process may have added to it."""
@@ -167,6 +172,17 @@ class Results(MethodResults):
         rows = [None if row is None else rounded(row, _CURVE_DIGITS) for row in curves]
         self.methods[method] = {"curves": rows, **facts}
         self.summarise()
+
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
+        """Take in the runs of all seeds on all tasks: curves are means over the seeds."""
+        ran = [run for run in runs if run is not None]
+        per_suggestion = sum(run["seconds"] for run in ran) / max(1, sum(run["suggestions"] for run in ran))
+        reasons = sorted({run["reason"] for run in ran if run["regrets"] is None})
+        regrets: list[Any] = [None if run is None else run["regrets"] for run in runs]
+        of_tasks = [regrets[i : i + self.seeds] for i in range(0, len(regrets), self.seeds)]
+        curves = [None if None in of_task else np.mean(of_task, axis=0) for of_task in of_tasks]
+        left_out = {"left_out": reasons[0]} if reasons else {}
+        self.add(method, curves, **facts, **left_out, seconds_per_suggestion=_number(per_suggestion, 3))
 
     def summarise(self) -> None:
         """Means, intervals and ranks of all methods; ranks change when a method is added."""

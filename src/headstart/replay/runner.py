@@ -123,7 +123,6 @@ def replay(
             cells,
             partial(_learned, method, meta, partition, variant, evaluations, designs),
             _one,
-            _add,
             out=out,
             jobs=jobs,
             progress=progress or Silent(),
@@ -143,7 +142,6 @@ def run_method(
     items: Mapping[str, Any],
     learn: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]],
     run: Callable[..., Any],
-    add: Callable[[Found, str, list[Any], dict[str, Any]], None],
     *,
     out: Path | None,
     jobs: int,
@@ -164,9 +162,6 @@ def run_method(
         Has it learn; returns what all runs share, and facts.
     run
         Function of a module: ``run(*shared, item)`` is JSON.
-    add
-        ``add(results, method, runs, facts)`` takes in what came of the items, in their order; ``None`` where it could
-        not be run.
     out, jobs, progress
         See `replay`.
     skipped
@@ -201,7 +196,7 @@ def run_method(
         facts = {"settings": settings, "given": given, "versions": versions(), **facts}
         with writing(out):
             results = results.in_file(out)
-            add(results, method, [found.get(name) for name in items], facts)
+            results.add_runs(method, [found.get(name) for name in items], **facts)
             if out is not None:
                 results.save(out)
         log.close(done=True)
@@ -249,23 +244,6 @@ def _one(
     except HeadstartError as error:
         raise type(error)(f"{method.text} on task {meta.tasks[cell.task]!r}: {error}") from error
     return {"regrets": [float(r) for r in run.regrets], "seconds": run.seconds, "suggestions": run.suggestions}
-
-
-def _add(results: Results, method: str, runs: list[Any], facts: dict[str, Any]) -> None:
-    """Take in the runs of all seeds on all tasks: curves are means over the seeds."""
-    ran = [run for run in runs if run is not None]
-    facts["seconds_per_suggestion"] = float(
-        f"{sum(run['seconds'] for run in ran) / max(1, sum(run['suggestions'] for run in ran)):.3g}"
-    )
-    reasons = sorted({run["reason"] for run in ran if run["regrets"] is None})
-    if reasons:
-        facts["left_out"] = reasons[0]
-    regrets = [None if run is None else run["regrets"] for run in runs]
-    curves = []
-    for first in range(0, len(regrets), results.seeds):
-        of_task = regrets[first : first + results.seeds]
-        curves.append(None if None in of_task else np.mean(of_task, axis=0))
-    results.add(method, curves, **facts)
 
 
 def given_to(
