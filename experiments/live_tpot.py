@@ -71,7 +71,7 @@ class Tpot:
             own = evaluation_seed(seed, len(steps))
             outcome = objective(pipeline, replace(budget.limits, deadline=deadline), own)
             finished = time.time() - (deadline - budget.seconds)
-            if finished > budget.seconds:
+            if finished >= budget.seconds:  # too late, or cut off
                 return float("nan")
             steps.append(Step(finished, outcome.loss, pipeline, own))
             return float("nan") if outcome.loss is None else -outcome.loss

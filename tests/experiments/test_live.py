@@ -3,7 +3,9 @@
 import itertools
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from headstart.errors import HeadstartError, InvalidInput, MissingDependency
 from headstart.evaluation.live import LiveObjective
 from headstart.metadata import MetaDataset
 from headstart.methods.deeppipe.surrogate import DeepPipe
+from headstart.optimizers.base import evaluation_seed
 from headstart.optimizers.random import RandomSearch, draw_untried
 from headstart.space import Algorithm, Categorical, Encoded, PipelineSpace, Stage, catalog
 from headstart.space.pipeline import Pipeline
@@ -379,6 +382,38 @@ class TestTpot:
         assert found == Pipeline(["none", "tree"], [{}, {"max_depth": 4, "criterion": "entropy"}])
         with pytest.raises(InvalidInput, match="grids only"):
             live_tpot.check_grid(small_space())
+
+    def test_its_evaluations_have_the_limits_and_the_deadline_of_the_others(self, monkeypatch):
+        """With a stand-in for TPOT, which evaluates nine times what it is told to."""
+        from sklearn.pipeline import make_pipeline
+
+        individual = make_pipeline(*(live_tpot.Part(name, {}) for name in ("none", "naive_bayes")))
+        scores = []
+
+        class Evolution:
+            def __init__(self, other_objective_functions, **_):
+                (self.score,) = other_objective_functions
+
+            def fit(self, X, y):
+                scores.extend(self.score(individual) for _ in range(9))
+
+        dask = SimpleNamespace(LocalCluster=lambda **_: nullcontext(), Client=lambda _: nullcontext())
+        monkeypatch.setattr(live_tpot, "load_tpot", lambda: Evolution)
+        monkeypatch.setattr(live_tpot, "_quiet_dask", lambda: dask)
+        monkeypatch.setattr(live_tpot, "tpot_space", lambda space: space)
+
+        def search(clock, budget):
+            return live_tpot.Tpot().search(SPACE, lambda *given: clock.evaluate(*given, None), 3, budget, ())
+
+        for evaluations, n in ((None, 4), (3, 3)):
+            clock = Ticking(monkeypatch, [10, 20, 25, 30, 30])
+            steps = search(clock, Budget(100.0, Limits(seconds=40), evaluations))
+            assert [s.seconds for s in steps] == [10, 30, 55, 85][:n]
+            assert [s.loss for s in steps] == [1.0, None, 1 / 3, 1 / 4][:n]
+            assert [s.seed for s in steps] == [evaluation_seed(3, i) for i in range(n)]
+            assert clock.limits == [40, 40, 40, 40, 15][: n + (evaluations is None)]
+            assert np.isfinite(scores).tolist() == [True, False, True, n == 4] + [False] * 5
+            scores.clear()
 
     def test_it_searches(self, table):
         pytest.importorskip("tpot")
