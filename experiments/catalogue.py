@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
-from headstart.replay.runner import Reporter, Silent
+from headstart.replay.runner import Reporter
 
 
 class Table(NamedTuple):
@@ -213,7 +213,7 @@ def run_experiment(
     if entry.seconds is not None:
         if evaluations is not None:
             raise InvalidInput(f"a search of {name} ends by the clock: it has no evaluations to choose, but seconds")
-        return _on_tables(name, meta, folder, tasks, seconds, data, jobs, progress or Silent())
+        return _on_tables(name, meta, folder, tasks, seconds, data, jobs, progress or Reporter())
     if seconds is not None:
         raise InvalidInput(f"{name} is on recorded results: it has no seconds to choose")
     if entry.evaluations is None and (tasks, evaluations) != (None, None):
@@ -229,7 +229,7 @@ def run_experiment(
         look.append(f"{evaluations}evaluations")
     out = folder / file_name(name, meta.name, look)
     steps: Any = evaluations or entry.evaluations
-    request = Request(name, meta, partition, out, steps, jobs, progress or Silent(), tuple(look))
+    request = Request(name, meta, partition, out, steps, jobs, progress or Reporter(), tuple(look))
     return entry.load().run(request), out
 
 

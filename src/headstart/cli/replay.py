@@ -18,6 +18,7 @@ from headstart.cli.messages import say, saying_with
 from headstart.errors import InvalidInput
 from headstart.learning.monitor import Check
 from headstart.replay.results import Results, shown
+from headstart.replay.runner import Reporter, replay
 
 _SHOWN = (10, 25, 50, 100, 200)
 
@@ -38,7 +39,6 @@ def run(
     """Replay methods on a meta-dataset, show and save what was found."""
     from headstart.metadata.sources import load
     from headstart.replay.partition import Partition
-    from headstart.replay.runner import replay
 
     if not methods:
         raise InvalidInput("name at least one method: --method gp; 'headstart methods' lists them")
@@ -94,7 +94,7 @@ def show(results: Results, console: Console) -> None:
     console.print(table)
 
 
-class _Lines:
+class _Lines(Reporter):
     """Progress as lines, for when nobody looks at a terminal."""
 
     def __init__(self) -> None:

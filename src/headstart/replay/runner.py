@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,25 +30,17 @@ from headstart.store.filelock import FileLock
 _PACKAGES = ("headstart", "numpy", "scipy", "scikit-learn", "torch")
 
 
-class Reporter(Protocol):
-    """Is told how it goes."""
-
-    def learning(self, method: str, check: Check | None = None) -> None: ...
-    def running(self, method: str, done: int, total: int) -> None: ...
-    def done(self, line: str) -> None: ...
-
-
-class Silent:
-    """Tells nobody."""
+class Reporter:
+    """Is told how it goes, and keeps it to itself."""
 
     def learning(self, method: str, check: Check | None = None) -> None:
-        pass
+        """A method begins to learn, or is at a check of its validation loss."""
 
     def running(self, method: str, done: int, total: int) -> None:
-        pass
+        """So many runs of a method are finished."""
 
     def done(self, line: str) -> None:
-        pass
+        """A method is finished; the line says what came of it."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ def replay(
             _one,
             out=out,
             jobs=jobs,
-            progress=progress or Silent(),
+            progress=progress or Reporter(),
             skipped=NeedsTable,
         )
     return results
