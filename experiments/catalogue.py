@@ -15,7 +15,7 @@ from experiments.experiment import Experiment, Findings, Setup
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
-from headstart.replay.runner import Progress, Silent
+from headstart.replay.runner import Reporter
 
 EXPERIMENTS: dict[str, Experiment] = {**pmf.EXPERIMENTS, **deeppipe.EXPERIMENTS}
 
@@ -29,7 +29,7 @@ def run_experiment(
     evaluations: int | None = None,
     seconds: float | None = None,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Reporter | None = None,
     data: Path | None = None,
 ) -> tuple[Findings, Path]:
     """Run an experiment, or go on with it; what it found and the file it is in.
@@ -77,7 +77,7 @@ def run_experiment(
         out=folder / file_name(name, meta.name, look),
         evaluations=evaluations or experiment.evaluations,
         jobs=jobs,
-        progress=progress or Silent(),
+        progress=progress or Reporter(),
         data=data,
         tables=tasks,
         seconds=seconds or experiment.seconds,

@@ -1,16 +1,16 @@
 """`LiveComparison`: methods that search for a pipeline on raw tables, each within the same seconds.
 
 What learns from other tasks learns once, from the meta-dataset's training and validation tasks; no table is among them.
-What was learned and can be kept in a file is, beside the results, until the method has been run on all tables. So a run
-that was killed goes on table by table.
+What was learned is kept in a file beside the results until the method has been run on all tables. So a run that was
+killed goes on table by table.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,11 +29,9 @@ from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources.extras import TABLES
-from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
 from headstart.replay.protocol import N_INITIAL, Method
-from headstart.replay.runner import plain, versions, writing
-from headstart.replay.work import Log, each
+from headstart.replay.runner import run_method
 from headstart.space import catalog
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
@@ -111,10 +109,27 @@ class LiveComparison:
         budgets = self.budgets
         if request.seconds is not None:
             budgets = (*(b for b in budgets if b < request.seconds), request.seconds)
-        plan = Plan(self, budgets, self._space(meta), tuple(self._initial(meta, request)))
-        results = self._empty(meta, plan, tables, request)
+        search = TableSearch(self, budgets, self._space(meta), tuple(self._initial(meta, request)))
+        results = self._empty(meta, search, tables).in_file(request.out)
         for text in self.methods:
-            results = self._one_method(text, plan, learning, tables, results, request)
+            warm, settings = text in self.warm, self.make(text).describe()
+            given = search.key(learning, warm)
+            key = hashlib.sha256(json.dumps([settings, given], sort_keys=True).encode()).hexdigest()[:8]
+            knowledge = request.out.with_name(f"{request.out.name}.{Method.parse(text).name}-{key}.npz")
+            results = run_method(
+                results,
+                text,
+                settings,
+                given,
+                {table.id: table for table in tables},
+                partial(self._learned, text, learning, knowledge, search, warm),
+                run_table,
+                out=request.out,
+                jobs=request.jobs,
+                progress=request.progress,
+                skipped=MissingDependency,
+            )
+            knowledge.unlink(missing_ok=True)
         return results
 
     def load(self, path: Path) -> LiveResults:
@@ -150,7 +165,7 @@ class LiveComparison:
         rows = meta.pipelines.take(meta.everything.rows(ids))
         return [Pipeline(p.algorithms, p.params) for p in rows]
 
-    def _empty(self, meta: MetaDataset, plan: Plan, tables: Sequence[TableFile], request: Setup) -> LiveResults:
+    def _empty(self, meta: MetaDataset, search: TableSearch, tables: Sequence[TableFile]) -> LiveResults:
         about = {
             "rule": self.about_rule,
             "max_rows": self.max_rows,
@@ -159,66 +174,20 @@ class LiveComparison:
             "evaluation_seconds": self.evaluation_seconds,
             "acquisition": self.acquisition,
             "warm": list(self.warm),
-            "n_initial": len(plan.initial),
+            "n_initial": len(search.initial),
             "seed": self.seed,
         }
         facts = [{"id": table.id, "name": table.name, "rows": table.rows, "columns": table.columns} for table in tables]
-        empty = LiveResults(meta.name, plan.space.name, self.metric, list(plan.budgets), facts, about)
-        empty = LiveResults(**json.loads(json.dumps(vars(empty))))  # as it will be read
-        return _joined(empty, request.out)
+        return LiveResults(meta.name, search.space.name, self.metric, list(search.budgets), facts, about)
 
-    def _one_method(
-        self,
-        text: str,
-        plan: Plan,
-        learning: MetaDataset,
-        tables: Sequence[TableFile],
-        results: LiveResults,
-        request: Setup,
-    ) -> LiveResults:
-        settings = plain(self.make(text).describe())
-        given = plan.key(learning, text in self.warm)
-        head = {"method": text, "settings": settings, "given": given}
-        known = results.methods.get(text)
-        if known is not None and (known["settings"], known["given"], known.get("left_out")) == (settings, given, None):
-            request.progress.done(f"{text}: known already")
-            return results
-        with Log(request.out, text, head) as log, one_blas_thread():
-            found: dict[str, dict[str, Any]] = {c["table"]: c["run"] for c in log.found if "table" in c}
-            facts: dict[str, Any] = next((c for c in log.found if "meta_seconds" in c), {})
-            left = [table for table in tables if table.id not in found]
-            knowledge = _knowledge(request.out, text, head)
-            try:
-                if left:
-                    request.progress.learning(text)
-                    started = time.perf_counter()
-                    with log.learning(partial(request.progress.learning, text)):
-                        searcher = prepared(self.make(text), learning, knowledge)
-                    if not facts:
-                        facts = {"meta_seconds": round(time.perf_counter() - started, 1)}
-                        log.write(facts)
-                    shared = (searcher, plan, text in self.warm)
-                    request.progress.running(text, len(found), len(tables))
-                    for table, run in each(run_table, shared, left, request.jobs):
-                        found[table.id] = run
-                        log.write({"table": table.id, "run": run})
-                        request.progress.running(text, len(found), len(tables))
-            except MissingDependency as error:
-                facts = {"left_out": str(error)}
-                found = {}
-            runs = [found.get(table.id) for table in tables]
-            with writing(request.out):
-                results = _joined(results, request.out)
-                results.add(text, runs, settings=settings, given=given, versions=versions(), **facts)
-                results.save(request.out)
-            log.close(done=True)
-            knowledge.unlink(missing_ok=True)
-        request.progress.done(_line(text, results))
-        return results
+    def _learned(
+        self, text: str, learning: MetaDataset, knowledge: Path, search: TableSearch, warm: bool
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (prepared(self.make(text), learning, knowledge), search, warm), {}
 
 
 @dataclass(frozen=True)
-class Plan:
+class TableSearch:
     """What a search on a table needs to know beside its method."""
 
     comparison: LiveComparison
@@ -248,30 +217,27 @@ class Plan:
         return read_table(table, max_rows=c.max_rows, test=c.test, folds=c.folds, seed=c.seed)
 
 
-def run_table(searcher: Searcher, plan: Plan, warm: bool, table: TableFile) -> dict[str, Any]:
+def run_table(searcher: Searcher, search: TableSearch, warm: bool, table: TableFile) -> dict[str, Any]:
     """Search on a table, and test what was found after each budget."""
-    c = plan.comparison
-    ready = plan.read(table)
+    c = search.comparison
+    ready = search.read(table)
     limits = Limits(c.evaluation_seconds, c.evaluation_bytes)
     seed = int(np.random.SeedSequence([c.seed, int(table.id)]).generate_state(1)[0])
-    budget = Budget(plan.budgets[-1], limits, c.evaluations)
-    objective: Objective = LiveObjective(plan.space, ready.dataset, ready.splits, c.metric)
-    refit = Refit(plan.space, ready, c.metric)
+    budget = Budget(search.budgets[-1], limits, c.evaluations)
+    objective: Objective = LiveObjective(search.space, ready.dataset, ready.splits, c.metric)
+    refit = Refit(search.space, ready, c.metric)
     generous = Limits(_REFIT_TIMES * c.evaluation_seconds, c.evaluation_bytes)
-    if c.sandbox:
-        with Sandbox(objective) as sandbox:
-            sandbox.warm()
-            steps = searcher.search(plan.space, sandbox, seed, budget, plan.initial if warm else ())
-    else:
-        steps = searcher.search(plan.space, objective, seed, budget, plan.initial if warm else ())
-    readings = [read_off(steps, seconds) for seconds in plan.budgets]
+    with ExitStack() as stack:
+        if c.sandbox:
+            objective = stack.enter_context(Sandbox(objective))
+            objective.warm()
+        steps = searcher.search(search.space, objective, seed, budget, search.initial if warm else ())
+    readings = [read_off(steps, seconds) for seconds in search.budgets]
     scores: dict[Pipeline, float] = {}
     for best in {reading.best.pipeline: reading.best for reading in readings if reading.best is not None}.values():
-        if c.sandbox:
-            with Sandbox(refit) as sandbox:
-                outcome = sandbox(best.pipeline, generous, best.seed)
-        else:
-            outcome = refit(best.pipeline, generous, best.seed)
+        with ExitStack() as stack:
+            fit = stack.enter_context(Sandbox(refit)) if c.sandbox else refit
+            outcome = fit(best.pipeline, generous, best.seed)
         scores[best.pipeline] = refit.without() if outcome.loss is None else refit.metric.to_score(outcome.loss)
     return {
         "scores": [_short(refit.without() if r.best is None else scores[r.best.pipeline]) for r in readings],
@@ -292,53 +258,19 @@ def prepared(made: Optimizer | Tpot, learning: MetaDataset, knowledge: Path) -> 
     learning
         What it learns from.
     knowledge
-        Where a surrogate whose training can be kept finds or leaves it.
+        File that it finds what it has learned in, or leaves it.
     """
     if isinstance(made, Tpot):
         load_tpot()
         return made
-    from headstart.optimizers.bayes import Bayes
-    from headstart.registry import create
-    from headstart.surrogates.meta_trained import MetaTrained
-
-    surrogate = create("surrogate", made.surrogate) if isinstance(made, Bayes) else None
-    if not isinstance(made, Bayes) or not isinstance(surrogate, MetaTrained):
-        return ByOptimizer(made.meta_fit(learning))
-    if not knowledge.exists():
-        surrogate.meta_fit(learning)
+    if knowledge.exists():
+        return ByOptimizer(Optimizer.load(knowledge))
+    learned = made.meta_fit(learning)
+    if learned.meta_key is not None:
         unfinished = knowledge.with_name(f"unfinished-{knowledge.name}")
-        surrogate.save(unfinished)
+        learned.save(unfinished)
         unfinished.replace(knowledge)
-    made.surrogate = type(surrogate).load(knowledge)
-    made.meta_key = made.surrogate.meta_key
-    return ByOptimizer(made)
-
-
-def _knowledge(out: Path, text: str, head: dict[str, Any]) -> Path:
-    """A file beside the results whose name tells what was learned from what."""
-    key = hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()[:8]
-    return out.with_name(f"{out.name}.{Method.parse(text).name}-{key}.npz")
-
-
-def _joined(results: LiveResults, path: Path) -> LiveResults:
-    """What is in the file, where it is of the same runs; another process may have added to it."""
-    if not path.exists():
-        return results
-    found = LiveResults.load(path)
-    if not found.same_runs(results):
-        raise InvalidInput(f"{path} holds results of other tables, budgets or settings; give another folder with --out")
-    return found
-
-
-def _line(text: str, results: LiveResults) -> str:
-    entry = results.methods[text]
-    if not results.complete(text):
-        return f"{text} is left out: {entry['left_out']}"
-    numbers = ", ".join(
-        f"{score:.4f} with {observed:.0f} pipelines after {budget:g} s"
-        for score, observed, budget in zip(entry["score_mean"], entry["observed_mean"], results.budgets, strict=True)
-    )
-    return f"{text}: {numbers}"
+    return ByOptimizer(learned)
 
 
 def _short(value: float) -> float:

@@ -13,50 +13,37 @@ have a number for each budget; ``*_ci`` are half widths of 95 % intervals over t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Table
-from headstart.errors import InvalidInput
-from headstart.replay.results import half_width, ranks, rounded, shown, write_whole
+from headstart.replay.results import MethodResults, half_width, ranks, rounded, shown
 
 Array = NDArray[np.float64]
-SAME = ("meta", "space", "metric", "budgets", "tables", "about")
-"""What all methods of one file share."""
 _MEANS = {"scores": "score", "observed": "observed", "failed": "failed"}
 
 
 @dataclass
-class LiveResults:
+class LiveResults(MethodResults):
     """Methods on the same tables; see the module's text."""
 
+    holds, rows = "the results of a live comparison", "runs"
     meta: str
     space: str
     metric: str
     budgets: list[float]
     tables: list[dict[str, Any]]
     about: dict[str, Any]
-    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def same_runs(self, other: LiveResults) -> bool:
-        """Whether methods of another file can stand beside those of this one."""
-        return all(getattr(self, part) == getattr(other, part) for part in SAME)
-
-    def complete(self, method: str) -> bool:
-        """Whether a method ran on all tables."""
-        return all(run is not None for run in self.methods[method]["runs"])
 
     def values(self, method: str, what: str) -> Array:
         """``"scores"``, ``"observed"``, … (tables, budgets) of a method that ran on all tables."""
         return np.array([run[what] for run in self.methods[method]["runs"]], dtype=np.float64)
 
-    def add(self, method: str, runs: list[dict[str, Any] | None], **facts: Any) -> None:
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
         """Take in the runs of a method; ranks change with it."""
         self.methods[method] = {"runs": runs, **facts}
         ran = [name for name in self.methods if self.complete(name)]
@@ -77,25 +64,14 @@ class LiveResults:
         ran = [name for name in self.methods if self.complete(name)]
         return sorted(ran, key=lambda name: (self.methods[name]["rank_mean"][-1], name))
 
-    def save(self, path: Path) -> None:
-        """Write the file, all or nothing: one line for each run."""
-        content = {part: getattr(self, part) for part in SAME}
-        lines = [f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in content.items()]
-        methods = []
-        for name in sorted(self.methods):
-            entry = dict(self.methods[name])
-            runs = ",\n".join(json.dumps(run) for run in entry.pop("runs"))
-            facts = [f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in sorted(entry.items())]
-            methods.append(f'{json.dumps(name)}: {{\n"runs": [\n{runs}],\n' + ",\n".join(facts) + "}")
-        lines.append('"methods": {\n' + ",\n".join(methods) + "}")
-        write_whole(path, "{" + ",\n".join(lines) + "}\n")
-
-    @classmethod
-    def load(cls, path: Path) -> LiveResults:
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} must hold the results of a live comparison as JSON: {error}") from error
+    def line(self, method: str) -> str:
+        entry = self.methods[method]
+        if not self.complete(method):
+            return f"{method} is left out: {entry['left_out']}"
+        numbers = zip(entry["score_mean"], entry["observed_mean"], self.budgets, strict=True)
+        return f"{method}: " + ", ".join(
+            f"{score:.4f} with {observed:.0f} pipelines after {budget:g} s" for score, observed, budget in numbers
+        )
 
     def table(self) -> Table:
         """Rank, pipelines and score after each budget."""

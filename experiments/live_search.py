@@ -1,10 +1,10 @@
-"""Searches on a raw table within a budget of seconds, one evaluation at a time, and what is read off them."""
+"""Searches on a raw table within a budget of seconds, and what is read off them."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -12,17 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.live_tables import ReadTable
-from headstart.errors import Exhausted
 from headstart.evaluation.live import fit_model, predict_model
 from headstart.evaluation.objective import Objective, outcome_of
 from headstart.evaluation.scoring import Metric
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
+from headstart.study import Study
 from headstart.task import Task
-from headstart.trials import FULL, Fidelity, Limits, Outcome, Trial
-
-Clock = Callable[[], float]
+from headstart.trials import FULL, Fidelity, Limits, Outcome
 
 
 class Step(NamedTuple):
@@ -56,20 +54,11 @@ class Budget:
         Of an evaluation.
     evaluations
         Most pipelines; ``None`` leaves it to the seconds.
-    clock
-        What tells the time, in seconds.
     """
 
     seconds: float
     limits: Limits
     evaluations: int | None = None
-    clock: Clock = time.monotonic
-
-    def of_next(self, elapsed: float) -> Limits:
-        """Limits of an evaluation that begins so many seconds after the search."""
-        left = max(self.seconds - elapsed, 1e-3)
-        seconds = left if self.limits.seconds is None else min(left, self.limits.seconds)
-        return Limits(seconds, self.limits.bytes)
 
 
 class Searcher(Protocol):
@@ -77,12 +66,14 @@ class Searcher(Protocol):
 
     def search(
         self, space: PipelineSpace, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
-    ) -> list[Step]: ...
+    ) -> list[Step]:
+        """Go on until the budget is used up; the objective is told the deadline with the limits."""
+        ...
 
 
 @dataclass(frozen=True)
 class ByOptimizer:
-    """Asks an optimizer, evaluates, tells it.
+    """A study of an optimizer, one evaluation at a time.
 
     Parameters
     ----------
@@ -95,27 +86,14 @@ class ByOptimizer:
     def search(
         self, space: PipelineSpace, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
     ) -> list[Step]:
-        """Go on until the budget is used up. A result that comes too late does not count."""
-        run = self.optimizer.start(Task(space, initial=initial), seed)
-        clock = budget.clock
-        steps: list[Step] = []
-        began = clock()
-        while len(steps) != budget.evaluations:
-            try:
-                (proposal,) = run.ask(1)
-            except Exhausted:
-                break
-            started = clock() - began
-            if started >= budget.seconds:
-                break
-            own = evaluation_seed(seed, proposal.number)
-            outcome = objective(proposal.pipeline, budget.of_next(started), own)
-            finished = clock() - began
-            if finished > budget.seconds:
-                break
-            run.tell(Trial(proposal, outcome, started, finished))
-            steps.append(Step(finished, outcome.loss, proposal.pipeline, own))
-        return steps
+        """The pipelines that were evaluated at full fidelity."""
+        study = Study(Task(space, initial=initial), objective, self.optimizer, seed=seed, limits=budget.limits)
+        began = time.time()
+        history = study.run(seconds=budget.seconds, evaluations=budget.evaluations)
+        return [
+            Step(t.finished - began, t.outcome.loss, t.pipeline, evaluation_seed(seed, t.number))
+            for t in history.full()
+        ]
 
 
 class Reading(NamedTuple):

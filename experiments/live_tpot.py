@@ -12,10 +12,11 @@ thread of this process, which waits for the sandbox.
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,19 +60,18 @@ class Tpot:
         estimator = load_tpot()
         distributed = _quiet_dask()
         steps: list[Step] = []
-        began: list[float] = []
+        deadline: float | None = None
 
         def score(individual: Any) -> float:
-            if not began:
-                began.append(budget.clock())
-            started = budget.clock() - began[0]
-            if started >= budget.seconds or len(steps) == budget.evaluations:
+            nonlocal deadline
+            deadline = deadline or time.time() + budget.seconds
+            if time.time() >= deadline or len(steps) == budget.evaluations:
                 return float("nan")
             pipeline = read_individual(space, individual)
             own = evaluation_seed(seed, len(steps))
-            outcome = objective(pipeline, budget.of_next(started), own)
-            finished = budget.clock() - began[0]
-            if finished > budget.seconds:
+            outcome = objective(pipeline, replace(budget.limits, deadline=deadline), own)
+            finished = time.time() - (deadline - budget.seconds)
+            if finished >= budget.seconds:  # too late, or cut off
                 return float("nan")
             steps.append(Step(finished, outcome.loss, pipeline, own))
             return float("nan") if outcome.loss is None else -outcome.loss

@@ -15,9 +15,8 @@ the mean over tasks stands the median: a mean squared error is often that of a f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,25 +25,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Setup, Table
-from headstart.errors import Exhausted, InvalidInput
+from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import Replay, recorded_task
 from headstart.metadata.metadataset import MetaDataset
-from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.replay.protocol import Method, initial_ids
-from headstart.replay.results import rounded, shown, write_whole
-from headstart.replay.runner import Cell, given_to, plain, versions, writing
-from headstart.replay.work import Log, each
+from headstart.replay.results import MethodResults, rounded, shown
+from headstart.replay.runner import Cell, given_to, run_method
+from headstart.study import Study
 from headstart.surrogates.base import Surrogate
-from headstart.trials import Limits, Trial
+from headstart.trials import Trial
 
 Array = NDArray[np.float64]
 QUANTITIES = ("error", "variance")
 
 
 @dataclass
-class Errors:
+class Errors(MethodResults):
     """What was found.
 
     Parameters
@@ -59,12 +57,12 @@ class Errors:
         By their text: ``error`` and ``variance``, (tasks, evaluations), with means, medians and twice standard errors.
     """
 
+    holds, rows = "errors of models", "error"
     meta: str
     split: str
     evaluations: list[int]
     tasks: list[int]
     names: list[str]
-    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, method: str, found: dict[str, Array], **facts: Any) -> None:
         """Take in a method's quantities, each (tasks, evaluations)."""
@@ -92,25 +90,11 @@ class Errors:
         )
         return Table(title, ["", *map(str, self.evaluations)], rows)
 
-    def save(self, path: Path) -> None:
-        content = asdict(self)
-        methods = content.pop("methods")
-        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
-        entries = [
-            f"{json.dumps(name)}: {{"
-            + ",\n".join(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in entry.items())
-            + "}"
-            for name, entry in methods.items()
-        ]
-        lines.append('"methods": {\n' + ",\n".join(entries) + "}")
-        write_whole(path, "{" + ",\n".join(lines) + "}\n")
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
+        self.add(method, {name: np.array([run[name] for run in runs]) for name in QUANTITIES}, **facts)
 
-    @classmethod
-    def load(cls, path: Path) -> Errors:
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} must hold errors of models as JSON: {error}") from error
+    def line(self, method: str) -> str:
+        return f"{method}: squared error {shown(self.methods[method]['error_mean'][-1])} after {self.evaluations[-1]}"
 
 
 @dataclass(frozen=True)
@@ -136,47 +120,32 @@ class ErrorOverTime:
         if not looks:
             raise InvalidInput(f"evaluations must be at least {min(self.evaluations)}, got {last}")
         tasks = list(partition.test)
-        fresh = Errors(meta.name, partition.name, looks, tasks, [meta.tasks[i] for i in tasks])
-        found = Errors.load(out) if out.exists() else fresh
-        if (found.meta, found.split, found.evaluations, found.tasks) != (fresh.meta, fresh.split, looks, tasks):
-            found = fresh
+        results = Errors(meta.name, partition.name, looks, tasks, [meta.tasks[i] for i in tasks]).in_file(out)
         designs = partition.initial_designs(meta)
         given = given_to(meta, partition, designs)
         for method in (Method.parse(text) for text in self.methods):
-            template = method.make()
-            facts = {"settings": plain(template.describe()), "given": given}
-            known = found.methods.get(method.text, {})
-            if all(known.get(key) == value for key, value in facts.items()):
-                request.progress.done(f"{method.text}: known already")
-                continue
-            head = {"method": method.text, **facts, "tasks": tasks, "evaluations": looks}
-            with Log(out, method.text, head) as log, one_blas_thread():
-                kept = {content["task"]: content for content in log.found}
-                left = [task for task in tasks if task not in kept]
-                if left:
-                    request.progress.learning(method.text)
-                    with log.learning(partial(request.progress.learning, method.text)):
-                        optimizer = template.meta_fit(partition.learning(meta))
-                    request.progress.running(method.text, len(kept), len(tasks))
-                    for task, values in each(looked_at, (optimizer, meta, looks, designs), left, request.jobs):
-                        kept[task] = {"task": task, **values}
-                        log.write(kept[task])
-                        request.progress.running(method.text, len(kept), len(tasks))
-                values = {name: np.array([kept[task][name] for task in tasks]) for name in QUANTITIES}
-                with writing(out):
-                    if out.exists():  # another process may have added a method in the meantime
-                        there = Errors.load(out)
-                        same = (there.meta, there.split, there.evaluations, there.tasks)
-                        found = there if same == (meta.name, partition.name, looks, tasks) else found
-                    found.add(method.text, values, **facts, versions=versions())
-                    found.save(out)
-                log.close(done=True)
-            entry = found.methods[method.text]
-            request.progress.done(f"{method.text}: squared error {shown(entry['error_mean'][-1])} after {looks[-1]}")
-        return found
+            results = run_method(
+                results,
+                method.text,
+                method.make().describe(),
+                given,
+                {str(task): task for task in tasks},
+                partial(_learned, method, request, looks, designs),
+                looked_at,
+                out=out,
+                jobs=request.jobs,
+                progress=request.progress,
+            )
+        return results
 
     def load(self, path: Path) -> Errors:
         return Errors.load(path)
+
+
+def _learned(
+    method: Method, request: Setup, looks: list[int], designs: dict[int, tuple[int, ...]]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (method.make().meta_fit(request.partition.learning(request.meta)), request.meta, looks, designs), {}
 
 
 def model_of(optimizer: Optimizer) -> Surrogate:
@@ -191,28 +160,25 @@ def looked_at(
     optimizer: Optimizer, meta: MetaDataset, looks: Sequence[int], designs: dict[int, tuple[int, ...]], task: int
 ) -> dict[str, list[float]]:
     """Quantities of the model on one task, after each of `looks` evaluations of its own search."""
-    begin = initial_ids(meta, task, task, designs[task])
-    described = recorded_task(meta, task, begin)
-    run, model = optimizer.start(described, Cell(task, 0).stream), model_of(optimizer).start(described)
-    objective, limits = Replay(meta, task), Limits()
-    pool = described.candidates.pool
+    described = recorded_task(meta, task, initial_ids(meta, task, task, designs[task]))
+    model, pool = model_of(optimizer).start(described), described.candidates.pool
     assert pool is not None
     truth = np.asarray(meta.loss_row(task)[meta.everything.rows(pool.ids)], dtype=np.float64)
-    untried = np.isfinite(truth)
     values: dict[str, list[float]] = {name: [] for name in QUANTITIES}
-    for step in range(1, max(looks) + 1):
-        try:
-            (proposal,) = run.ask(1)
-        except Exhausted as error:
-            raise InvalidInput(
-                f"task {meta.tasks[task]!r} has {len(pool)} candidates, too few for {max(looks)} evaluations"
-            ) from error
-        run.tell(Trial(proposal, objective(proposal.pipeline, limits, 0), 0.0, 0.0))
-        untried[pool.ids == proposal.pipeline.id] = False
-        if step in looks:
-            prediction = model.fit(run.history).predict(pool)
-            std = prediction.std if prediction.std is not None else np.zeros(len(pool))
-            off = prediction.mean[untried] - model.transform_targets(truth[untried])
-            values["error"].append(float(np.mean(off**2)) if len(off) else 0.0)
-            values["variance"].append(float(np.mean(std[untried] ** 2)) if len(off) else 0.0)
+
+    def look(study: Study, trial: Trial) -> None:  # noqa: ARG001
+        if len(study.history) not in looks:
+            return
+        untried = np.isfinite(truth) & ~np.isin(pool.ids, study.history.encoded.ids)
+        prediction = model.fit(study.history).predict(pool)
+        std = prediction.std if prediction.std is not None else np.zeros(len(pool))
+        off = prediction.mean[untried] - model.transform_targets(truth[untried])
+        values["error"].append(float(np.mean(off**2)) if len(off) else 0.0)
+        values["variance"].append(float(np.mean(std[untried] ** 2)) if len(off) else 0.0)
+
+    study = Study(described, Replay(meta, task), optimizer, seed=Cell(task, 0).stream, callbacks=[look])
+    if len(study.run(evaluations=max(looks))) < max(looks):
+        raise InvalidInput(
+            f"task {meta.tasks[task]!r} has {len(pool)} candidates, too few for {max(looks)} evaluations"
+        )
     return values

@@ -1,7 +1,10 @@
 """Searches on raw tables: small tables, clocks of our own, and numbers of pipelines instead of seconds."""
 
 import itertools
+import time
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +12,7 @@ import pytest
 
 from experiments import live, live_tpot
 from experiments.catalogue import EXPERIMENTS, run_experiment
-from experiments.live import LiveComparison, Plan, prepared, run_table
+from experiments.live import LiveComparison, TableSearch, prepared, run_table
 from experiments.live_results import LiveResults
 from experiments.live_search import Budget, ByOptimizer, Refit, Step, read_off
 from experiments.live_tables import TableRule, check_unknown, read_index, read_table
@@ -17,11 +20,12 @@ from headstart.errors import HeadstartError, InvalidInput, MissingDependency
 from headstart.evaluation.live import LiveObjective
 from headstart.metadata import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
-from headstart.optimizers.random import RandomSearch
+from headstart.optimizers.base import evaluation_seed
+from headstart.optimizers.random import RandomSearch, draw_untried
 from headstart.space import Algorithm, Categorical, Encoded, PipelineSpace, Stage, catalog
 from headstart.space.pipeline import Pipeline
 from headstart.testing.examples import small_space
-from headstart.trials import Limits, Outcome
+from headstart.trials import Fidelity, Limits, Outcome, Proposal
 
 SPACE = PipelineSpace(
     "tiny",
@@ -115,18 +119,29 @@ def run(meta, data, tmp_path, put):
 
 
 class Ticking:
-    """A clock that goes on by what evaluations take."""
+    """A clock that goes on by what evaluations take; one that would end after the deadline is cut off."""
 
-    def __init__(self, durations):
+    def __init__(self, monkeypatch, durations):
         self.now, self.durations, self.limits = 100.0, iter(durations), []
+        monkeypatch.setattr(time, "time", lambda: self.now)
 
-    def __call__(self):
-        return self.now
-
-    def evaluate(self, pipeline, limits, seed, fidelity=None):
-        self.limits.append(limits.seconds)
-        self.now += next(self.durations)
+    def evaluate(self, pipeline, limits, seed, fidelity):
+        allowed, takes = limits.now().seconds, next(self.durations)
+        self.limits.append(allowed)
+        self.now += takes if allowed is None else min(takes, allowed)
+        if allowed is not None and takes > allowed:
+            return Outcome.failed("timeout", "too long")
         return Outcome.of(1 / len(self.limits)) if len(self.limits) != 2 else Outcome.failed("crashed", "no")
+
+
+class Halving(RandomSearch):
+    """Every other proposal is of half the rows; waits while a result is to come."""
+
+    def suggest(self, number, rng):
+        if self.history.pending:
+            return None
+        fidelity = Fidelity(rows=0.5) if number % 2 == 0 else Fidelity()
+        return Proposal(number, draw_untried(self.history, rng, fidelity)[0], fidelity=fidelity)
 
 
 class TestTables:
@@ -168,11 +183,10 @@ class TestTables:
 
 
 class TestSearch:
-    def test_what_comes_too_late_does_not_count(self):
-        clock = Ticking([10, 20, 25, 30, 30])
-        steps = ByOptimizer(RandomSearch()).search(
-            SPACE, clock.evaluate, 3, Budget(100.0, Limits(seconds=40), clock=clock), ()
-        )
+    def test_what_comes_too_late_does_not_count(self, monkeypatch):
+        clock = Ticking(monkeypatch, [10, 20, 25, 30, 30])
+        budget = Budget(100.0, Limits(seconds=40))
+        steps = ByOptimizer(RandomSearch()).search(SPACE, clock.evaluate, 3, budget, ())
         assert [s.seconds for s in steps] == [10, 30, 55, 85]  # the fifth would end after 115
         assert [s.loss for s in steps] == [1.0, None, 1 / 3, 1 / 4]
         assert clock.limits == [40, 40, 40, 40, 15]
@@ -180,15 +194,25 @@ class TestSearch:
         assert (early.observed, early.failed, early.best) == (2, 1, steps[2])
         assert read_off(steps, 5) == (0, 0, None)
 
-    def test_initial_pipelines_come_first_and_pipelines_can_be_counted(self):
-        clock, initial = Ticking([1] * 9), everything()[3:5]
-        budget = Budget(1e6, Limits(), evaluations=4, clock=clock)
+    def test_initial_pipelines_come_first_and_pipelines_can_be_counted(self, monkeypatch):
+        clock, initial = Ticking(monkeypatch, [1] * 9), everything()[3:5]
+        budget = Budget(1e6, Limits(), evaluations=4)
         steps = ByOptimizer(RandomSearch()).search(SPACE, clock.evaluate, 3, budget, initial)
         assert [s.pipeline for s in steps][:2] == initial
         assert len(steps) == 4
-        budget = Budget(1e6, Limits(), evaluations=None, clock=Ticking([]))
-        all_ok = ByOptimizer(RandomSearch()).search(SPACE, lambda *_: Outcome.of(0.5), 3, budget, ())
+        all_ok = ByOptimizer(RandomSearch()).search(SPACE, lambda *_: Outcome.of(0.5), 3, Budget(1e6, Limits()), ())
         assert len({s.pipeline for s in all_ok}) == len(everything())  # then nothing is left
+
+    def test_fidelities_reach_the_objective_and_only_full_ones_count(self, monkeypatch):
+        seen, clock = [], Ticking(monkeypatch, [1] * 9)
+
+        def evaluate(pipeline, limits, seed, fidelity):
+            seen.append((seed, fidelity.rows))
+            return clock.evaluate(pipeline, limits, seed, fidelity)
+
+        steps = ByOptimizer(Halving()).search(SPACE, evaluate, 3, Budget(1e6, Limits(), evaluations=6), ())
+        assert [rows for _, rows in seen] == [0.5, 1.0] * 3
+        assert [(step.seconds, step.seed) for step in steps] == [(n, seen[n - 1][0]) for n in (2, 4, 6)]
 
     def test_the_first_of_equals_is_the_best(self):
         one, two = everything()[:2]
@@ -250,11 +274,11 @@ class TestComparison:
         trained, tables = [], []
         original, search = DeepPipe.meta_fit, live.run_table
 
-        def killed(searcher, plan, warm, table):
+        def killed(searcher, setting, warm, table):
             tables.append(table.id)
             if len(tables) == 2:
                 raise KeyboardInterrupt
-            return search(searcher, plan, warm, table)
+            return search(searcher, setting, warm, table)
 
         monkeypatch.setattr(DeepPipe, "meta_fit", lambda self, meta: trained.append(meta) or original(self, meta))
         monkeypatch.setattr(live, "run_table", killed)
@@ -269,7 +293,7 @@ class TestComparison:
         again, _ = run(comparison)
         assert again == found
         assert len(tables) == 4
-        with pytest.raises(InvalidInput, match="other tables, budgets or settings"):
+        with pytest.raises(InvalidInput, match="results with other about"):
             run(replace(comparison, max_rows=10))
 
     def test_other_settings_are_run_anew(self, run):
@@ -308,7 +332,7 @@ class TestComparison:
         found = [
             run_table(
                 ByOptimizer(RandomSearch()),
-                Plan(replace(COMPARISON, sandbox=sandbox, evaluations=3), (300.0,), SPACE, initial),
+                TableSearch(replace(COMPARISON, sandbox=sandbox, evaluations=3), (300.0,), SPACE, initial),
                 True,
                 file,
             )
@@ -356,6 +380,38 @@ class TestTpot:
         with pytest.raises(InvalidInput, match="grids only"):
             live_tpot.check_grid(small_space())
 
+    def test_its_evaluations_have_the_limits_and_the_deadline_of_the_others(self, monkeypatch):
+        """With a stand-in for TPOT, which evaluates nine times what it is told to."""
+        from sklearn.pipeline import make_pipeline
+
+        individual = make_pipeline(*(live_tpot.Part(name, {}) for name in ("none", "naive_bayes")))
+        scores = []
+
+        class Evolution:
+            def __init__(self, other_objective_functions, **_):
+                (self.score,) = other_objective_functions
+
+            def fit(self, X, y):
+                scores.extend(self.score(individual) for _ in range(9))
+
+        dask = SimpleNamespace(LocalCluster=lambda **_: nullcontext(), Client=lambda _: nullcontext())
+        monkeypatch.setattr(live_tpot, "load_tpot", lambda: Evolution)
+        monkeypatch.setattr(live_tpot, "_quiet_dask", lambda: dask)
+        monkeypatch.setattr(live_tpot, "tpot_space", lambda space: space)
+
+        def search(clock, budget):
+            return live_tpot.Tpot().search(SPACE, lambda *given: clock.evaluate(*given, None), 3, budget, ())
+
+        for evaluations, n in ((None, 4), (3, 3)):
+            clock = Ticking(monkeypatch, [10, 20, 25, 30, 30])
+            steps = search(clock, Budget(100.0, Limits(seconds=40), evaluations))
+            assert [s.seconds for s in steps] == [10, 30, 55, 85][:n]
+            assert [s.loss for s in steps] == [1.0, None, 1 / 3, 1 / 4][:n]
+            assert [s.seed for s in steps] == [evaluation_seed(3, i) for i in range(n)]
+            assert clock.limits == [40, 40, 40, 40, 15][: n + (evaluations is None)]
+            assert np.isfinite(scores).tolist() == [True, False, True, n == 4] + [False] * 5
+            scores.clear()
+
     def test_it_searches(self, table):
         pytest.importorskip("tpot")
         objective = LiveObjective(SPACE, table.dataset, table.splits, "balanced_accuracy")
@@ -379,9 +435,9 @@ class TestResults:
                 for i, (a, b) in enumerate(zip(early, late, strict=True))
             ]
 
-        found.add("deeppipe", runs([0.5, 0.6, 0.7], [0.9, 0.9, 0.8]), settings={}, given="x")
-        found.add("random", runs([0.6, 0.6, 0.8], [0.7, 0.9, 0.7]), settings={}, given="x")
-        found.add("tpot", [None] * 3, settings={}, given="x", left_out="not installed")
+        found.add_runs("deeppipe", runs([0.5, 0.6, 0.7], [0.9, 0.9, 0.8]), settings={}, given="x")
+        found.add_runs("random", runs([0.6, 0.6, 0.8], [0.7, 0.9, 0.7]), settings={}, given="x")
+        found.add_runs("tpot", [None] * 3, settings={}, given="x", left_out="not installed")
         return found
 
     def test_ranks_and_intervals(self, results):
@@ -403,10 +459,14 @@ class TestResults:
             LiveResults.load(path)
 
 
-def test_an_optimizer_without_a_file_learns_as_well(meta, tmp_path):
-    found = prepared(COMPARISON.make("oboe(max_rank=2)"), meta.learning([0, 1, 2], [3]), tmp_path / "none.npz")
-    assert found.optimizer.meta_key is not None
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize(("method", "kept"), [("oboe(max_rank=2)", True), ("random", False)])
+def test_what_was_learned_is_kept(meta, tmp_path, method, kept):
+    made, file = COMPARISON.make(method), tmp_path / "learned.npz"
+    found = prepared(made, meta.learning([0, 1, 2], [3]), file)
+    assert file.exists() == kept
+    again = prepared(COMPARISON.make(method), meta.learning([4], [5]), file)
+    assert again.optimizer.describe() == found.optimizer.describe()
+    assert [p for p in tmp_path.iterdir() if p != file] == []
 
 
 def test_bayesian_optimisation_minds_the_seconds_unless_told_otherwise():

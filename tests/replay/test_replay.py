@@ -1,17 +1,19 @@
 """The protocol of a replay."""
 
+import time
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from headstart.errors import InvalidInput, UnknownName
+from headstart.errors import HeadstartError, InvalidInput, UnknownName
 from headstart.metadata import MetaDataset
 from headstart.optimizers.base import Optimizer
+from headstart.optimizers.portfolio import Portfolio
 from headstart.optimizers.random import RandomSearch, draw_untried
 from headstart.replay.protocol import Method, expected_random, initial_ids, run_task
 from headstart.testing.examples import small_meta
-from headstart.trials import Proposal
+from headstart.trials import Fidelity, Proposal
 
 
 def with_initial(missing=(), seed=0, n_pipelines=60):
@@ -49,7 +51,73 @@ class Watching(RandomSearch):
         return Proposal(number, draw_untried(self.history, rng)[0])
 
 
+class Halving(RandomSearch):
+    """Every other proposal is of half the rows; waits while a result is to come."""
+
+    seen: ClassVar[list] = []
+
+    def suggest(self, number, rng):
+        if self.history.pending:
+            return None
+        fidelity = Fidelity(rows=0.5) if number % 2 == 0 else Fidelity()
+        return Proposal(number, draw_untried(self.history, rng, fidelity)[0], fidelity=fidelity)
+
+    def observe(self, trial):
+        assert trial.outcome.fidelity == trial.proposal.fidelity
+        self.seen.append(trial.outcome.fidelity.rows)
+
+
+def by_hand(meta, chosen, begin, steps, per_step):
+    """The curve of a run, from the ids of what it chose."""
+    losses = dict(zip(meta.pipelines.ids.tolist(), meta.loss_row(0).tolist(), strict=True))
+    known = [loss for loss in losses.values() if loss == loss]
+    curve, found, left = [], max(known), list(chosen)
+    for step in range(steps):
+        for _ in range(per_step if step >= begin else 1):
+            if left:
+                loss = losses[left.pop(0)]
+                found = loss if loss < found else found
+        curve.append(found - min(known))
+    return curve
+
+
 class TestProtocol:
+    @pytest.mark.parametrize("method", ["random", "oracle", "worst first", "few", "halving"])
+    @pytest.mark.parametrize("per_step", [1, 4])
+    def test_the_curve_by_hand(self, method, per_step):
+        for seed in range(3):
+            meta = with_initial(missing=[0, 3, 17], seed=seed)
+            optimizer = {
+                "random": RandomSearch(),
+                "oracle": Oracle(meta),
+                "worst first": Oracle(meta, reverse=True),
+                "few": Portfolio([meta.pipelines[i] for i in range(20, 30)]),
+                "halving": Halving(),
+            }[method]
+            run = run_task(optimizer, meta, 0, 40, seed, per_step=per_step)
+            assert run.regrets.tolist() == by_hand(meta, run.chosen, 5, 40, per_step)
+            assert run.suggestions == max(0, len(run.chosen) - 5)
+
+    def test_fidelities_are_kept(self):
+        Halving.seen = []
+        run = run_task(Halving(), with_initial(), 0, 12)
+        assert Halving.seen == [1.0] * 6 + [0.5, 1.0] * ((len(run.chosen) - 6) // 2) + [0.5] * (len(run.chosen) % 2)
+        assert len(run.chosen) > 8
+
+    def test_one_that_waits_for_nothing_is_named(self):
+        class Waiting(RandomSearch):
+            def suggest(self, number, rng):
+                return None
+
+        with pytest.raises(HeadstartError, match=r"Waiting.* waits for results"):
+            run_task(Waiting(), with_initial(), 0, 12)
+
+    def test_seconds_are_those_of_suggestions(self, monkeypatch):
+        now = iter(range(10_000))
+        monkeypatch.setattr(time, "perf_counter", lambda: next(now))
+        run = run_task(Oracle(with_initial(), reverse=True), with_initial(), 0, 20)
+        assert (run.seconds, run.suggestions) == (15, 15)
+
     def test_initial_pipelines_come_first_in_their_order(self):
         meta = with_initial()
         run = run_task(RandomSearch(), meta, 0, 12)

@@ -15,7 +15,7 @@ from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import expected_random
 from headstart.replay.results import Results, ranks, wilcoxon
-from headstart.replay.runner import Silent, replay
+from headstart.replay.runner import Reporter, replay
 from headstart.testing.examples import small_meta
 
 
@@ -57,7 +57,7 @@ class TestReplay:
             np.testing.assert_array_equal(one.curves(method), two.curves(method))
 
     def test_learning_that_was_stopped_is_shown_and_goes_on(self, meta, partition, tmp_path):
-        class Impatient(Silent):
+        class Impatient(Reporter):
             steps: list[int]
 
             def __init__(self, patience):

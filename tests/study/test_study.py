@@ -24,8 +24,7 @@ from headstart.optimizers.portfolio import Portfolio
 from headstart.optimizers.random import RandomSearch, draw_untried
 from headstart.space import Algorithm, Float, PipelineSpace, Pool, Stage
 from headstart.store import Store
-from headstart.study import Study
-from headstart.study import loop as _loop
+from headstart.study import Study, loop
 from headstart.task import Constraint, Task
 from headstart.testing.examples import live_task, pool_task, small_meta, small_space
 from headstart.trials import Fidelity, Limits, Outcome, Proposal, Status
@@ -92,6 +91,51 @@ class TestBudget:
     def test_bad_budgets_are_refused(self, budget, message):
         with pytest.raises(InvalidInput, match=message):
             Study(live_task(), synthetic()).run(**budget)
+
+
+class TestOptimizer:
+    def test_is_started_once_where_there_is_nothing_to_replay(self, tmp_path):
+        starts = []
+
+        class Counting(RandomSearch):
+            def prepare(self):
+                starts.append(self)
+
+        Study(live_task(), synthetic(), Counting()).run(evaluations=3)
+        assert len(starts) == 1
+        with Store.open(tmp_path / "store") as store:
+            study = Study(live_task(), synthetic(), Counting(), store=store)
+            study.run(evaluations=3)
+            assert len(starts) == 2
+            study.run(evaluations=5)
+        assert proposals(study.history) == proposals(Study(live_task(), synthetic()).run(evaluations=5))
+
+    def test_one_that_was_told_nothing_but_a_pending_proposal_is_rebuilt(self):
+        def objective(pipeline, limits, seed, fidelity):
+            raise HeadstartError("not today")
+
+        study = Study(live_task(), objective)
+        with pytest.raises(HeadstartError):
+            study.run(evaluations=3)
+        study.objective = synthetic()
+        assert [t.number for t in study.run(evaluations=3)] == [0, 1, 2]
+
+    @pytest.mark.parametrize("n_jobs", [1, 3])
+    def test_seconds_of_its_suggestions_are_counted(self, monkeypatch, n_jobs):
+        task = replace(live_task(), initial=tuple(small_space().sample(np.random.default_rng(0), 4)))
+        slept = []
+
+        class Thinking(RandomSearch):
+            def suggest(self, number, rng):
+                slept.append(0.01)
+                time.sleep(0.01)
+                return super().suggest(number, rng)
+
+        study = Study(task, FunctionObjective(lambda p: time.sleep(0.002) or 0.5), Thinking())
+        study.run(evaluations=4, n_jobs=n_jobs)
+        assert study.ask_seconds == 0
+        study.run(evaluations=8, n_jobs=n_jobs)
+        assert study.ask_seconds >= sum(slept) == pytest.approx(0.04)
 
 
 class TestOutcomes:
@@ -505,7 +549,7 @@ class TestStore:
 
     def test_all_that_finished_is_stored_before_a_callback_may_fail(self, tmp_path, monkeypatch):
         # The loop looks again when all three have finished, not when the first has.
-        monkeypatch.setattr(_loop, "wait", lambda running, **_: concurrent.futures.wait(running))
+        monkeypatch.setattr(loop, "wait", lambda running, **_: concurrent.futures.wait(running))
 
         def callback(study, trial):
             raise RuntimeError("first one")

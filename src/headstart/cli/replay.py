@@ -18,6 +18,7 @@ from headstart.cli.messages import say, saying_with
 from headstart.errors import InvalidInput
 from headstart.learning.monitor import Check
 from headstart.replay.results import Results, shown
+from headstart.replay.runner import Reporter, replay
 
 _SHOWN = (10, 25, 50, 100, 200)
 
@@ -38,7 +39,6 @@ def run(
     """Replay methods on a meta-dataset, show and save what was found."""
     from headstart.metadata.sources import load
     from headstart.replay.partition import Partition
-    from headstart.replay.runner import replay
 
     if not methods:
         raise InvalidInput("give at least one method: --method gp; 'headstart methods' lists them")
@@ -94,7 +94,7 @@ def show(results: Results, console: Console) -> None:
     console.print(table)
 
 
-class _Lines:
+class _Lines(Reporter):
     """Progress as lines, for when nobody looks at a terminal."""
 
     def __init__(self) -> None:
@@ -112,15 +112,6 @@ class _Lines:
         if done == total or time.monotonic() - self._last > 30:
             self._last = time.monotonic()
             say(f"{method}: {done} of {total} runs")
-
-    def finished(self, method: str, results: Results, reused: bool) -> None:
-        entry = results.methods[method]
-        last = results.evaluations
-        if not entry["n_tasks"]:
-            self.done(f"{method} could not be run: {entry['left_out']}")
-            return
-        source = "already known" if reused else f"{1000 * entry['seconds_per_suggestion']:.0f} ms per suggestion"
-        self.done(f"{method}: mean regret {shown(entry['regret_mean'][-1])} after {last} evaluations; {source}")
 
     def done(self, line: str) -> None:
         say(line)

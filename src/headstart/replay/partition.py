@@ -33,7 +33,7 @@ class Partition:
     test
         What is replayed. Nothing of it is learned from.
     initial
-        Ids of the initial pipelines by task. A task that is missing here gets those of `initial_designs`.
+        Ids of initial pipelines by task, instead of those of the meta-dataset.
     """
 
     name: str
@@ -53,14 +53,7 @@ class Partition:
                 f"meta-dataset {meta.name!r} has no split {missing[0]!r}; give a file with lists of task positions"
             )
         found = {name: tuple(int(i) for i in meta.splits.get(name, ())) for name in SPLITS}
-        tasks = found[split]
-        return cls(
-            split,
-            found["train"],
-            found["validation"] if split == "test" else (),
-            tasks,
-            {task: meta.initial[task] for task in tasks if meta.initial[task]},
-        )
+        return cls(split, found["train"], found["validation"] if split == "test" else (), found[split])
 
     @classmethod
     def read(cls, path: Path, meta: MetaDataset) -> Partition:
@@ -83,15 +76,14 @@ class Partition:
         if len(set(together)) != len(together):
             twice = next(task for task in together if together.count(task) > 1)
             raise InvalidInput(f"{path} must name each task once: {twice} stands there more than once")
-        initial = {task: meta.initial[task] for task in lists["test"] if meta.initial[task]}
         try:
-            given = {int(task): tuple(int(i) for i in ids) for task, ids in content.get("initial", {}).items()}
-            meta.everything.rows([i for ids in given.values() for i in ids])
+            initial = {int(task): tuple(int(i) for i in ids) for task, ids in content.get("initial", {}).items()}
+            meta.everything.rows([i for ids in initial.values() for i in ids])
         except (AttributeError, TypeError, ValueError, LookupError) as error:
             raise InvalidInput(
                 f"'initial' in {path} must be an object with lists of pipeline ids by task position: {error}"
             ) from error
-        return cls(path.stem, lists["train"], lists["validation"], lists["test"], {**initial, **given})
+        return cls(path.stem, lists["train"], lists["validation"], lists["test"], initial)
 
     @classmethod
     def draw(
@@ -108,7 +100,7 @@ class Partition:
         """Test and validation tasks drawn at random; the others are learned from.
 
         Tasks whose losses are all the same are not replayed, and tasks without a loss are in no list. The splits of the
-        meta-dataset play no part; its initial pipelines are kept.
+        meta-dataset play no part.
 
         Parameters
         ----------
@@ -134,7 +126,7 @@ class Partition:
             if hard:
                 raise InvalidInput("hard tasks are drawn one by one, groups as a whole: give one of hard and groups")
             tests, validation_tasks, train = _whole_groups(meta, rng, known, groups, (test, validation))
-            return cls(name, train, validation_tasks, tests, {i: meta.initial[i] for i in tests if meta.initial[i]})
+            return cls(name, train, validation_tasks, tests)
         chances = np.array([difficulty(meta, i) if hard else float(np.ptp(_values(meta, i)) > 0) for i in known])
         if test > np.count_nonzero(chances) or validation < 0 or test + validation >= len(known):
             raise InvalidInput(
@@ -146,7 +138,7 @@ class Partition:
         validated = rng.choice(left, validation, replace=False)
         arrays = (np.setdiff1d(left, validated), np.sort(validated), np.sort(tested))
         train, validation_tasks, tests = (tuple(int(i) for i in tasks) for tasks in arrays)
-        return cls(name, train, validation_tasks, tests, {i: meta.initial[i] for i in tests if meta.initial[i]})
+        return cls(name, train, validation_tasks, tests)
 
     def write(self, path: Path, about: Mapping[str, Any]) -> None:
         """A file for `read`, without the initial pipelines: those follow from the meta-dataset."""
@@ -161,13 +153,13 @@ class Partition:
         return meta.learning(self.train, self.validation)
 
     def initial_designs(self, meta: MetaDataset) -> dict[int, tuple[int, ...]]:
-        """Ids of the initial pipelines of every task that is replayed.
+        """Ids of the initial pipelines of every task that is replayed: prescribed here or by the meta-dataset.
 
-        Where none are prescribed: the first five, of those that have a value on the task, of the greedy portfolio of
-        the training tasks.
+        Where none are: the first five, of those that have a value on the task, of the greedy portfolio of the training
+        tasks.
         """
-        missing = [task for task in self.test if task not in self.initial]
-        designs = dict(self.initial)
+        designs = {task: tuple(self.initial.get(task, meta.initial[task])) for task in self.test}
+        missing = [task for task in self.test if task not in self.initial and not designs[task]]
         if missing:
             from headstart.optimizers.portfolio import greedy_portfolio
 

@@ -6,13 +6,13 @@
 - Regret is the lowest loss found so far minus the lowest recorded for the task; before the first success the highest
   recorded one stands for what was found.
 - A run ends when the optimum is found: its regret is 0 from there on.
+- What is recorded was measured at full fidelity; a proposal at a lower one costs an evaluation and gets the same loss.
 - A method may try several pipelines at each step (`per_step`), as multi-budget random search does.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.errors import Exhausted, InvalidInput
+from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import Replay, recorded_task
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
 from headstart.registry import create, parsed
-from headstart.trials import Limits, Trial
+from headstart.study import Study
+from headstart.trials import Trial
 
 Array = NDArray[np.float64]
 N_INITIAL = 5
@@ -167,32 +168,24 @@ def run_task(
     """
     begin = initial_ids(meta, task, task, initial)
     losses = meta.loss_row(task)
-    optimum, found = float(np.nanmin(losses)), float(np.nanmax(losses))
-    objective, limits = Replay(meta, task), Limits()
-    run = optimizer.start(recorded_task(meta, task, begin, table=optimizer.needs.table), seed)
-    regrets = np.zeros(evaluations)
-    chosen: list[int] = []
-    seconds, suggestions = 0.0, 0
-    for step in range(evaluations):
-        for _ in range(1 if step < len(begin) else per_step):
-            started = time.perf_counter()
-            try:
-                (proposal,) = run.ask(1)
-            except Exhausted:
-                break
-            if step >= len(begin):
-                seconds += time.perf_counter() - started
-                suggestions += 1
-            outcome = objective(proposal.pipeline, limits, 0)
-            run.tell(Trial(proposal, outcome, 0.0, 0.0))
-            chosen.append(int(proposal.pipeline.id or 0))
-            found = min(found, outcome.loss) if outcome.loss is not None else found
-            if found <= optimum:
-                break
-        regrets[step] = found - optimum
-        if found <= optimum:
-            break
-    return TaskRun(regrets, tuple(chosen), seconds, suggestions)
+    optimum, worst = float(np.nanmin(losses)), float(np.nanmax(losses))
+
+    def stop_at_optimum(study: Study, trial: Trial) -> None:
+        if trial.outcome.loss is not None and trial.outcome.loss <= optimum:
+            study.stop("optimum")
+
+    described = recorded_task(meta, task, begin, table=optimizer.needs.table)
+    study = Study(described, Replay(meta, task), optimizer, seed=seed, callbacks=[stop_at_optimum])
+    steps = np.arange(1, evaluations + 1)
+    trials = steps + (per_step - 1) * np.maximum(steps - len(begin), 0)
+    history = study.run(evaluations=int(trials[-1]))
+    found = np.minimum.accumulate([worst, *(worst if t.outcome.loss is None else t.outcome.loss for t in history)])
+    return TaskRun(
+        found[np.minimum(trials, len(history))] - optimum,
+        tuple(int(trial.pipeline.id or 0) for trial in history),
+        study.ask_seconds,
+        max(0, len(history) - len(study.optimizer.task.initial)),
+    )
 
 
 def expected_random(

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,6 @@ _Z = 1.959963984540054
 _DIGITS = 6
 _CURVE_DIGITS = 4
 """Significant digits kept of each regret; means are made of what is kept."""
-RUNS = ("meta", "split", "evaluations", "seeds", "tasks")
-"""What all methods of one file share."""
 
 
 def half_width(values: Array) -> Array:
@@ -58,7 +57,84 @@ def wilcoxon(one: Array, other: Array) -> float:
 
 
 @dataclass
-class Results:
+class MethodResults(ABC):
+    """Results of methods that were run on the same things, in one JSON file.
+
+    A subclass has attributes for what all methods share, `add_runs` and `line`.
+
+    Parameters
+    ----------
+    methods
+        By the text that names them: `rows`, ``settings``, what it was ``given``, and other facts.
+    """
+
+    holds: ClassVar[str]
+    """What the file holds, in words."""
+    rows: ClassVar[str]
+    """What of a method is a list with one part for each task, ``None`` where it could not be run."""
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict, kw_only=True)
+
+    def shared(self) -> dict[str, Any]:
+        """What all methods share."""
+        return {name: value for name, value in vars(self).items() if name != "methods"}
+
+    def same_runs(self, other: Self) -> bool:
+        """Whether methods of another file can stand beside those of this one."""
+        return self.shared() == other.shared()
+
+    def complete(self, method: str) -> bool:
+        """Whether a method ran on all tasks; one that needs raw tables may not."""
+        return all(row is not None for row in self.methods[method][self.rows])
+
+    def is_known(self, method: str, settings: dict[str, Any], given: str) -> bool:
+        """Whether a method was run with these settings, given this; one that could not be run is none that was."""
+        entry = self.methods.get(method, {})
+        ran = any(row is not None for row in entry.get(self.rows, ()))
+        return ran and (entry.get("settings"), entry.get("given")) == (settings, given)
+
+    @abstractmethod
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
+        """Take in what came of the runs of a method, in their order, ``None`` for all where it could not be run."""
+
+    @abstractmethod
+    def line(self, method: str) -> str:
+        """What was found of a method, for people."""
+
+    def in_file(self, path: Path | None) -> Self:
+        """What is in the file, or this where there is none; another process may have added to it."""
+        if path is None or not path.exists():
+            return self
+        found = self.load(path)
+        for part, value in self.shared().items():
+            if getattr(found, part) != value:
+                raise InvalidInput(
+                    f"{path} holds results with other {part}: {getattr(found, part)!r:.60}, not {value!r:.60}; "
+                    "name another place with --out"
+                )
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the file, all or nothing: one line for each row of each method, so that it is readable and small."""
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in self.shared().items()]
+        methods = []
+        for name in sorted(self.methods):
+            entry = dict(self.methods[name])
+            rows = ",\n".join(_json(row) for row in entry.pop(self.rows))
+            facts = [f"{json.dumps(key)}: {_json(value)}" for key, value in sorted(entry.items())]
+            methods.append(f'{json.dumps(name)}: {{\n"{self.rows}": [\n{rows}],\n' + ",\n".join(facts) + "}")
+        lines.append('"methods": {\n' + ",\n".join(methods) + "}")
+        write_whole(path, "{" + ",\n".join(lines) + "}\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"{path} must hold {cls.holds} as JSON: {error}") from error
+
+
+@dataclass
+class Results(MethodResults):
     """Regrets of methods on the same tasks.
 
     Parameters
@@ -73,27 +149,19 @@ class Results:
         By the text that names them: ``curves`` and facts; see the module's text.
     """
 
+    holds, rows = "the results of a replay", "curves"
     meta: str
     split: str
     evaluations: int
     seeds: int
     tasks: list[int]
     names: list[str]
-    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def curves(self, method: str) -> Array:
         """Regrets (tasks, evaluations) of a method, NaN on tasks that it could not be run on."""
         rows = self.methods[method]["curves"]
         empty = [np.nan] * self.evaluations
         return np.array([empty if row is None else row for row in rows], dtype=np.float64)
-
-    def complete(self, method: str) -> bool:
-        """Whether a method ran on all tasks; one that needs raw tables may not."""
-        return all(row is not None for row in self.methods[method]["curves"])
-
-    def same_runs(self, other: Results) -> bool:
-        """Whether methods of another replay can stand beside those of this one: the same tasks, evaluations, seeds."""
-        return all(getattr(self, part) == getattr(other, part) for part in RUNS)
 
     def ranked(self) -> list[str]:
         """Methods that are ranked against each other: one evaluation for each step, on all tasks."""
@@ -104,6 +172,17 @@ class Results:
         rows = [None if row is None else rounded(row, _CURVE_DIGITS) for row in curves]
         self.methods[method] = {"curves": rows, **facts}
         self.summarise()
+
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
+        """Take in the runs of all seeds on all tasks: curves are means over the seeds."""
+        ran = [run for run in runs if run is not None]
+        per_suggestion = sum(run["seconds"] for run in ran) / max(1, sum(run["suggestions"] for run in ran))
+        reasons = sorted({run["reason"] for run in ran if run["regrets"] is None})
+        regrets: list[Any] = [None if run is None else run["regrets"] for run in runs]
+        of_tasks = [regrets[i : i + self.seeds] for i in range(0, len(regrets), self.seeds)]
+        curves = [None if None in of_task else np.mean(of_task, axis=0) for of_task in of_tasks]
+        left_out = {"left_out": reasons[0]} if reasons else {}
+        self.add(method, curves, **facts, **left_out, seconds_per_suggestion=_number(per_suggestion, 3))
 
     def summarise(self) -> None:
         """Means, intervals and ranks of all methods; ranks change when a method is added."""
@@ -146,33 +225,15 @@ class Results:
             "losses": int((difference > 0).sum()),
         }
 
-    def save(self, path: Path) -> None:
-        """Write the file, all or nothing: one line for each task of each method, so that it is readable and small."""
-        content = {
-            "meta": self.meta,
-            "split": self.split,
-            "evaluations": self.evaluations,
-            "seeds": self.seeds,
-            "tasks": self.tasks,
-            "names": self.names,
-        }
-        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()]
-        methods = []
-        for name in sorted(self.methods):
-            entry = dict(self.methods[name])
-            rows = ",\n".join(_json(row) for row in entry.pop("curves"))
-            facts = [f"{json.dumps(key)}: {_json(value)}" for key, value in sorted(entry.items())]
-            methods.append(f'{json.dumps(name)}: {{\n"curves": [\n{rows}],\n' + ",\n".join(facts) + "}")
-        lines.append('"methods": {\n' + ",\n".join(methods) + "}")
-        write_whole(path, "{" + ",\n".join(lines) + "}\n")
-
-    @classmethod
-    def load(cls, path: Path) -> Results:
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**content)
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} must hold the results of a replay as JSON: {error}") from error
+    def line(self, method: str) -> str:
+        entry = self.methods[method]
+        if not entry["n_tasks"]:
+            return f"{method} could not be run: {entry['left_out']}"
+        milliseconds = 1000 * entry["seconds_per_suggestion"]
+        return (
+            f"{method}: mean regret {shown(entry['regret_mean'][-1])} after {self.evaluations} evaluations; "
+            f"{milliseconds:.0f} ms per suggestion"
+        )
 
 
 _COLUMNS = 5

@@ -1,60 +1,47 @@
-"""`replay`: many methods on many tasks, in parallel, to be stopped and resumed."""
+"""Methods on tasks, in parallel, to be stopped and resumed: `replay`, and `run_method`, which other experiments use."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import numpy as np
 
-from headstart.errors import HeadstartError, InvalidInput, NeedsTable, check_positive
+from headstart.errors import HeadstartError, NeedsTable, check_positive
 from headstart.learning.monitor import Check
 from headstart.metadata.metadataset import MetaDataset
+from headstart.metafeatures.tables import with_metafeatures
 from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import Method, TaskRun, run_task
-from headstart.replay.results import RUNS, Results
+from headstart.replay.results import MethodResults, Results
 from headstart.replay.variants import Variant
 from headstart.replay.work import Log, each
 from headstart.store.filelock import FileLock
 
-logger = logging.getLogger(__name__)
 _PACKAGES = ("headstart", "numpy", "scipy", "scikit-learn", "torch")
 
 
-class Progress(Protocol):
-    """Is told what a replay does; all methods may be left as they are."""
-
-    def learning(self, method: str, check: Check | None = None) -> None: ...
-    def running(self, method: str, done: int, total: int) -> None: ...
-    def finished(self, method: str, results: Results, reused: bool) -> None: ...
-    def done(self, line: str) -> None: ...
-
-
-class Silent:
-    """Tells nobody."""
+class Reporter:
+    """Is told how it goes, and keeps it to itself."""
 
     def learning(self, method: str, check: Check | None = None) -> None:
-        pass
+        """A method begins to learn, or is at a check of its validation loss."""
 
     def running(self, method: str, done: int, total: int) -> None:
-        pass
-
-    def finished(self, method: str, results: Results, reused: bool) -> None:
-        pass
+        """So many runs of a method are finished."""
 
     def done(self, line: str) -> None:
-        pass
+        """A method is finished; the line says what came of it."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +66,7 @@ def replay(
     seeds: int = 1,
     jobs: int = 1,
     out: Path | None = None,
-    progress: Progress | None = None,
+    progress: Reporter | None = None,
     variant: Variant | None = None,
 ) -> Results:
     """Replay methods on the test tasks of a partition, after they have learned from its training tasks.
@@ -114,95 +101,118 @@ def replay(
         method.make()  # a wrong name or setting is found before hours are spent
     if variant is not None:
         wanted = [variant.called(method) for method in wanted]
-    progress = progress or Silent()
     tasks = list(partition.test)
     results = Results(meta.name, partition.name, evaluations, seeds, tasks, [meta.tasks[i] for i in tasks])
-    if out is not None and out.exists():
-        results = _checked(Results.load(out), results, out)
+    results = results.in_file(out)
     designs = partition.initial_designs(meta)
     given = given_to(meta, partition, designs, variant)
+    cells = {f"task {task}, seed {seed}": Cell(task, seed) for task in tasks for seed in range(seeds)}
     for method in wanted:
-        template = method.make()
-        settings = plain(template.describe())
-        known = results.methods.get(method.text)
-        if known is not None and (known["settings"], known.get("given")) == (settings, given):
-            progress.finished(method.text, results, True)
-            continue
-        with _log(out, method.text, settings, given, results) as log, one_blas_thread():
-            curves, facts = _run_method(
-                method, template, meta, partition, variant, designs, results, jobs, log, progress
-            )
-            with writing(out):
-                if out is not None and out.exists():  # another replay may have added a method in the meantime
-                    results = _checked(Results.load(out), results, out)
-                results.add(method.text, curves, settings=settings, given=given, versions=versions(), **facts)
-                if out is not None:
-                    results.save(out)
-            log.close(done=True)
-        progress.finished(method.text, results, False)
+        results = run_method(
+            results,
+            method.text,
+            method.make().describe(),
+            given,
+            cells,
+            partial(_learned, method, meta, partition, variant, evaluations, designs),
+            _one,
+            out=out,
+            jobs=jobs,
+            progress=progress or Reporter(),
+            skipped=NeedsTable,
+        )
     return results
 
 
-def _run_method(
+Found = TypeVar("Found", bound=MethodResults)
+
+
+def run_method(
+    results: Found,
+    method: str,
+    settings: dict[str, Any],
+    given: str,
+    items: Mapping[str, Any],
+    learn: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]],
+    run: Callable[..., Any],
+    *,
+    out: Path | None,
+    jobs: int,
+    progress: Reporter,
+    skipped: type[Exception] | tuple[type[Exception], ...] = (),
+) -> Found:
+    """Results with those of a method, which is run unless they are there already.
+
+    Parameters
+    ----------
+    results
+        Those of other methods, on the same things.
+    method, settings, given
+        Its name, what it is made of, and a hash of all that it is given.
+    items
+        What it is run on, by name.
+    learn
+        Has it learn; returns what all runs share, and facts.
+    run
+        Function of a module: ``run(*shared, item)`` is JSON.
+    out, jobs, progress
+        See `replay`.
+    skipped
+        Errors for which a method is left out.
+    """
+    settings = plain(settings)
+    if results.is_known(method, settings, given):
+        progress.done(f"{method}: known already")
+        return results
+    head = {"method": method, "settings": settings, "given": given, **results.shared()}
+    names = {item: name for name, item in items.items()}
+    with Log(out, method, head) as log, one_blas_thread():
+        found = {line["item"]: line["run"] for line in log.found if line.get("item") in items}
+        facts: dict[str, Any] = next((line["facts"] for line in log.found if "facts" in line), {})
+        try:
+            left = [item for name, item in items.items() if name not in found]
+            if left:
+                progress.learning(method)
+                started = time.perf_counter()
+                with log.learning(partial(progress.learning, method)):
+                    shared, learned = learn()
+                if not facts:
+                    facts = {"meta_seconds": round(time.perf_counter() - started, 2), **learned}
+                    log.write({"facts": facts})
+                progress.running(method, len(found), len(items))
+                for item, value in each(run, shared, left, jobs):
+                    found[names[item]] = value
+                    log.write({"item": names[item], "run": value})
+                    progress.running(method, len(found), len(items))
+        except skipped as error:
+            found, facts = {}, {"left_out": str(error)}
+        facts = {"settings": settings, "given": given, "versions": versions(), **facts}
+        with writing(out):
+            results = results.in_file(out)
+            results.add_runs(method, [found.get(name) for name in items], **facts)
+            if out is not None:
+                results.save(out)
+        log.close(done=True)
+    progress.done(results.line(method))
+    return results
+
+
+def _learned(
     method: Method,
-    template: Optimizer,
     meta: MetaDataset,
     partition: Partition,
     variant: Variant | None,
+    evaluations: int,
     designs: dict[int, tuple[int, ...]],
-    results: Results,
-    jobs: int,
-    log: Log,
-    progress: Progress,
-) -> tuple[list[np.ndarray[Any, Any] | None], dict[str, Any]]:
-    cells = [Cell(task, seed) for task in results.tasks for seed in range(results.seeds)]
-    kept, facts = _taken_up(log)
-    found = {cell: run for cell, run in kept.items() if cell in set(cells)}
-    left = [cell for cell in cells if cell not in found]
-    if left:
-        progress.learning(method.text)
-        started = time.perf_counter()
-        try:
-            meta = _described(meta, template, partition)
-            learning = partition.learning(meta) if variant is None else variant.learning(meta, partition)
-            with log.learning(partial(progress.learning, method.text)):
-                optimizer = template.meta_fit(learning)
-            if variant is not None and variant.made_ready is not None:
-                optimizer = variant.made_ready(optimizer, meta)
-        except NeedsTable as error:
-            facts = {"seconds_per_suggestion": 0.0, "left_out": str(error)}
-            return [None] * len(results.tasks), facts
-        facts = {
-            "meta_seconds": round(time.perf_counter() - started, 2),
-            "learned": getattr(optimizer, "meta_key", None),
-        }
-        if variant is not None:
-            facts["learned_from"] = variant.facts(meta, partition)
-        log.write(facts)
-        progress.running(method.text, len(found), len(cells))
-        for cell, run in each(_one, (optimizer, meta, method, results.evaluations, designs), left, jobs):
-            found[cell] = run
-            log.write({"task": cell.task, "seed": cell.seed, **run})
-            progress.running(method.text, len(found), len(cells))
-    curves: list[np.ndarray[Any, Any] | None] = []
-    for task in results.tasks:
-        runs = [found[Cell(task, seed)] for seed in range(results.seeds)]
-        complete = all(run["regrets"] is not None for run in runs)
-        curves.append(np.mean([run["regrets"] for run in runs], axis=0) if complete else None)
-    suggestions = sum(run["suggestions"] for run in found.values())
-    seconds = sum(run["seconds"] for run in found.values())
-    facts["seconds_per_suggestion"] = float(f"{seconds / max(1, suggestions):.3g}")
-    reasons = sorted({str(run["reason"]) for run in found.values() if run["regrets"] is None})
-    if reasons:
-        facts["left_out"] = reasons[0]
-    return curves, facts
-
-
-def _described(meta: MetaDataset, template: Optimizer, partition: Partition) -> MetaDataset:
-    """With the meta-features that a method needs."""
-    from headstart.metafeatures.tables import with_metafeatures
-
-    return with_metafeatures(meta, template.needs.metafeatures, partition.train)[0]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A method that has learned, with what else its runs need; and facts."""
+    optimizer = method.make()
+    meta, _ = with_metafeatures(meta, optimizer.needs.metafeatures, partition.train)
+    optimizer = optimizer.meta_fit(partition.learning(meta) if variant is None else variant.learning(meta, partition))
+    if variant is not None and variant.made_ready is not None:
+        optimizer = variant.made_ready(optimizer, meta)
+    facts = {} if variant is None else {"learned_from": variant.facts(meta, partition)}
+    return (optimizer, meta, method, evaluations, designs), {"learned": optimizer.meta_key, **facts}
 
 
 def _one(
@@ -222,40 +232,6 @@ def _one(
     except HeadstartError as error:
         raise type(error)(f"{method.text} on task {meta.tasks[cell.task]!r}: {error}") from error
     return {"regrets": [float(r) for r in run.regrets], "seconds": run.seconds, "suggestions": run.suggestions}
-
-
-def _log(out: Path | None, method: str, settings: dict[str, Any], given: str, results: Results) -> Log:
-    head = {
-        "method": method,
-        "settings": settings,
-        "given": given,
-        "evaluations": results.evaluations,
-        "tasks": results.tasks,
-    }
-    return Log(out, method, head)
-
-
-def _taken_up(log: Log) -> tuple[dict[Cell, dict[str, Any]], dict[str, Any]]:
-    """Runs and facts that an earlier replay left."""
-    runs: dict[Cell, dict[str, Any]] = {}
-    facts: dict[str, Any] = {}
-    for content in log.found:
-        if "task" in content:
-            rest = {key: value for key, value in content.items() if key not in ("task", "seed")}
-            runs[Cell(content["task"], content["seed"])] = rest
-        else:
-            facts = content
-    return runs, facts
-
-
-def _checked(found: Results, wanted: Results, path: Path) -> Results:
-    for part in RUNS:
-        if getattr(found, part) != getattr(wanted, part):
-            raise InvalidInput(
-                f"{path} holds results with other {part}: {getattr(found, part)!r:.60}, not "
-                f"{getattr(wanted, part)!r:.60}; give another file with --out"
-            )
-    return found
 
 
 def given_to(

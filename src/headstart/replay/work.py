@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -84,30 +84,18 @@ class Log:
         safe = "".join(c if c.isalnum() else "_" for c in name)
         self._path = out.with_name(f"{out.name}.{safe}.partial")
         out.parent.mkdir(parents=True, exist_ok=True)
-        fresh = not self._take_up(json.loads(json.dumps(head)))
-        torn = not fresh and not self._path.read_text(encoding="utf-8").endswith("\n")
+        written = self._path.read_text(encoding="utf-8") if self._path.exists() else ""
+        lines = []
+        for line in written.splitlines():
+            with suppress(ValueError):  # the last line of a run that was killed
+                lines.append(json.loads(line))
+        fresh = lines[:1] != [json.loads(json.dumps(head))]
         self._file = self._path.open("w" if fresh else "a", encoding="utf-8")
-        if torn:  # by a kill in the middle of a line
-            self._file.write("\n")
         if fresh:
             self.write(head)
-
-    def _take_up(self, head: dict[str, Any]) -> bool:
-        """Read what an earlier run left; whether it was of the same kind."""
-        if self._path is None or not self._path.exists():
-            return False
-        lines = self._path.read_text(encoding="utf-8").splitlines()
-        try:
-            if not lines or json.loads(lines[0]) != head:
-                return False
-        except ValueError:
-            return False
-        for line in lines[1:]:
-            try:
-                self.found.append(json.loads(line))
-            except ValueError:  # the last line of a run that was killed
-                continue
-        return True
+        else:
+            self.found = lines[1:]
+            self._file.write("" if written.endswith("\n") else "\n")
 
     @contextmanager
     def learning(self, told: Callable[[Check], None]) -> Iterator[None]:

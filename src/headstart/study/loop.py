@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ class Loop:
         self.patience = patience
         self.in_order = in_order
         self.deadline = None if seconds is None else time.time() + seconds
+        self.limits = replace(study.limits, deadline=self.deadline)
         self.running: dict[Future[Outcome], tuple[Proposal, float]] = {}
         self.finished = study._untold
         pending = study.history.pending
@@ -95,7 +97,9 @@ class Loop:
                 raise HeadstartError(f"{self.study.optimizer!r} waits for results, but nothing is under way")
             if reason is None:
                 self._think_ahead()
-            done, _ = wait(self.running, timeout=_TICK_SECONDS, return_when=FIRST_COMPLETED)
+            done = set(self.running)
+            if not all(future.done() for future in done):  # those of an inline executor are
+                done = wait(done, timeout=_TICK_SECONDS, return_when=FIRST_COMPLETED).done
             # All are stored before any is told: telling runs the user's callbacks. By number, so that results that
             # came at once are taken in the same order each time.
             for future in sorted(done, key=lambda f: self.running[f][0].number):
@@ -126,7 +130,7 @@ class Loop:
             if self.in_order and not self._tell_up_to(self.asked - self.n_jobs):
                 return None
             try:
-                proposals = self.study.optimizer.ask(1)
+                proposals = self._ask()
             except Exhausted as error:
                 if self._tell_next():
                     continue  # what is under way may come free again, such as a pipeline tried at low fidelity
@@ -136,7 +140,6 @@ class Loop:
                 if self._tell_next():
                     continue  # it waits for more than it was told
                 return None
-            self._log_ask(proposals[0])
             self._submit(proposals[0])
         return self._why_stop()
 
@@ -148,26 +151,28 @@ class Loop:
         wanted = self.deadline is not None and self.evaluations is None and not self.in_order and not self.queue
         if not wanted or len(self.running) < self.n_jobs or any(future.done() for future in self.running):
             return
-        try:
-            proposals = self.study.optimizer.ask(1)
-        except Exhausted:
-            return  # asked again when a job is free
-        for proposal in proposals:
-            self._log_ask(proposal)
-            self.queue.append(proposal)
+        with suppress(Exhausted):  # asked again when a job is free
+            self.queue += self._ask()
 
-    def _log_ask(self, proposal: Proposal) -> None:
-        self.asked += 1
-        if self.log is not None:
-            self.log.ask(proposal)
-        self.study._events.append(proposal)
+    def _ask(self) -> list[Proposal]:
+        """Ask for the next proposal, if there is one, and log it."""
+        study = self.study
+        started = time.perf_counter()
+        proposals = study.optimizer.ask(1)
+        if self.asked >= len(study.optimizer.task.initial):
+            study.ask_seconds += time.perf_counter() - started
+        for proposal in proposals:
+            self.asked += 1
+            if self.log is not None:
+                self.log.ask(proposal)
+            study._events.append(proposal)
+        return proposals
 
     def _submit(self, proposal: Proposal) -> None:
-        limits = replace(self.study.limits, deadline=self.deadline)
         seed = evaluation_seed(self.study.seed, proposal.number)
         started = time.time()
         try:
-            future = self.executor.submit(self.study.objective, proposal.pipeline, limits, seed, proposal.fidelity)
+            future = self.executor.submit(self.study.objective, proposal.pipeline, self.limits, seed, proposal.fidelity)
         except Exception as error:
             raise HeadstartError(f"the executor takes no more work, what is finished is kept: {error}") from error
         self.running[future] = (proposal, started)
@@ -188,7 +193,9 @@ class Loop:
             if finished - started < _WHOLE_BUDGET * (self.seconds or 0.0):
                 return  # it stays pending
             outcome = replace(outcome, error=f"did not end within the time budget of {self.seconds:g} s")
-        trial = Trial(proposal, replace(outcome, fidelity=proposal.fidelity), started, finished)
+        if outcome.fidelity != proposal.fidelity:
+            outcome = replace(outcome, fidelity=proposal.fidelity)
+        trial = Trial(proposal, outcome, started, finished)
         self.finished[proposal.number] = self._stored(trial)
         self.n_trials += 1
 
@@ -236,7 +243,8 @@ class Loop:
     def _show(self, trial: Trial) -> None:
         """Tell the optimizer and, the first time, the callbacks."""
         self.study.optimizer.tell(trial)
-        self.without_improvement = 0 if self.study.history.best is trial else self.without_improvement + 1
+        if self.patience is not None:
+            self.without_improvement = 0 if self.study.history.best is trial else self.without_improvement + 1
         if trial.number in self.study._seen:
             return
         self.study._seen.add(trial.number)

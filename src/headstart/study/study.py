@@ -99,6 +99,8 @@ class Study:
         self.name = name
         self.callbacks = list(callbacks)
         self.reason: str | None = None
+        self.ask_seconds = 0.0
+        """What the optimizer's own suggestions took; the task's initial pipelines are none."""
         self._stop_reason: str | None = None
         self._events: list[Proposal | Trial] = []
         """Asks and tells in the order that counts: what `optimizer` is rebuilt from."""
@@ -167,12 +169,13 @@ class Study:
                 )
 
     def _rebuild(self, log: StudyView | None) -> None:
-        """A fresh optimizer that has seen what the log says, in its order."""
+        """An optimizer that has seen what the log says, in its order, and nothing else."""
         if log is not None:
             self._events = log.events()
             self._untold = {trial.number: trial for trial in log.untold()}
             self._seen |= {trial.number for trial in log.trials()}
-        self.optimizer = self._template.start(self.task, self.seed)
+        if len(self.history) or self.history.pending:  # else it is as good as new, and to start one may take long
+            self.optimizer = self._template.start(self.task, self.seed)
         for event in self._events:
             if isinstance(event, Proposal):
                 self.optimizer.restore(event)
