@@ -12,7 +12,7 @@ from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
 from headstart.replay.results import write_whole
-from headstart.replay.runner import Progress
+from headstart.replay.runner import Reporter
 
 
 class Table(NamedTuple):
@@ -80,7 +80,7 @@ class Setup:
     out: Path
     evaluations: int | None
     jobs: int
-    progress: Progress
+    progress: Reporter
     data: Path | None = None
     tables: int | None = None
     seconds: float | None = None
