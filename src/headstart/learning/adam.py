@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class Adam:
         self._held = {"parameters": self.parameters}
         for group in ("first", "second"):
             self._held[group] = {name: np.zeros(value.shape) for name, value in parameters.items()}
-        self._held["steps"] = {name: np.zeros(value.shape[:1]) for name, value in parameters.items()}
+        self._held["steps"] = {name: np.zeros(max([1, *value.shape[:1]])) for name, value in parameters.items()}
 
     def step(
         self,
@@ -72,9 +73,9 @@ class Adam:
         clip
             Largest norm of the whole gradient; a longer one is shortened.
         rows
-            The only rows of these arrays that change, and that the gradient is of; they count their own steps.
+            The only rows of these arrays that change, and that the gradient is of; they count their own steps. An array
+            is changed by rows always or never.
         """
-        at = ... if rows is None else rows
         factor = 1.0
         if clip < math.inf:
             norm = math.sqrt(sum(float(np.vdot(slope, slope)) for slope in gradient.values()))
@@ -82,17 +83,28 @@ class Adam:
         one, two = self._betas
         for name, slope in gradient.items():
             value, first, second, steps = (self._held[group][name] for group in _GROUPS)
-            if factor != 1.0:
-                slope = slope * factor
-            steps[at] += 1
-            count = steps[at].reshape(-1, *[1] * (value.ndim - 1)) if value.ndim else steps
-            mean = one * first[at] + (1.0 - one) * slope
-            square = two * second[at] + (1.0 - two) * slope * slope
-            first[at], second[at] = mean, square
+            count: Any
+            if rows is None:
+                steps += 1
+                count, part = steps.item(0), (value, first, second)
+            else:
+                steps[rows] += 1
+                count = steps[rows].reshape(-1, *[1] * (value.ndim - 1))
+                part = (value[rows], first[rows], second[rows])
+            slope = slope if factor == 1.0 else slope * factor
+            at, mean, square = part
+            mean *= one
+            mean += (1.0 - one) * slope
+            square *= two
+            square += (1.0 - two) * (slope * slope)
             if self._decay and name.endswith("weight"):
-                value[at] *= 1.0 - rate * self._decay
-            size = np.sqrt(square) / np.sqrt(1.0 - two**count) + self._epsilon
-            value[at] -= rate / (1.0 - one**count) * mean / size
+                at *= 1.0 - rate * self._decay
+            size = np.sqrt(square)
+            size /= np.sqrt(1.0 - two**count)
+            size += self._epsilon
+            at -= rate / (1.0 - one**count) * mean / size
+            if rows is not None:
+                value[rows], first[rows], second[rows] = part
 
     def state(self) -> Parameters:
         """All that decides how it goes on, by ``group/name``; the arrays themselves."""
