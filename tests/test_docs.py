@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from headstart.testing import OptimizerContract, SurrogateContract
+from headstart.testing import MetaFeaturesContract, OptimizerContract, SurrogateContract
 
 ROOT = Path(__file__).parents[1]
 
@@ -63,10 +63,8 @@ def test_the_script_of_a_study(tmp_path):
 
 
 namespace = {"__name__": "docs"}
-exec(blocks("docs/plugins.md", "python")[0], namespace)
-
-
-exec(blocks("docs/plugins.md", "python")[1], namespace)
+for block in blocks("docs/plugins.md", "python")[:3]:
+    exec(block, namespace)
 
 
 class TestTheOptimizerOfTheDocs(OptimizerContract):
@@ -77,6 +75,11 @@ class TestTheOptimizerOfTheDocs(OptimizerContract):
 class TestTheSurrogateOfTheDocs(SurrogateContract):
     def make(self):
         return namespace["Neighbours"]()
+
+
+class TestTheMetaFeaturesOfTheDocs(MetaFeaturesContract):
+    def make(self):
+        return namespace["Sizes"]()
 
 
 def test_the_space_of_the_docs():
