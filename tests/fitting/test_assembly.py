@@ -12,8 +12,9 @@ import pytest
 from headstart import HeadstartClassifier
 from headstart.data import Dataset
 from headstart.errors import HeadstartWarning
+from headstart.evaluation import constraints
 from headstart.evaluation.constraints import pickled_size
-from headstart.fitting import assembly
+from headstart.fitting import assembly, model
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings
 from headstart.task import Constraint
@@ -104,12 +105,23 @@ def test_the_next_candidate_where_the_first_is_over_its_bound_after_all(
         model = finished(searched, Constraint("latency", 0.2))
 
 
-def test_latency_is_that_of_all_models_that_predict(searched: Run) -> None:
+def test_latency_is_that_of_all_models_that_predict(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that each prediction moves on by three seconds."""
     made = assembly.Assembly(searched)
     member = made._members([best(searched)], np.ones(1))[0]
-    many = replace(member, models=[*member.models] * 10)
-    found = [min(made._measured(m)["latency"] for _ in range(5)) for m in (member, many)]
-    assert 4 < found[1] / found[0] < 25
+    now = [0.0]
+    predict = model.predict_model
+
+    def slow(*given: Any) -> Any:
+        now[0] += 3.0
+        return predict(*given)
+
+    monkeypatch.setattr(model, "predict_model", slow)
+    monkeypatch.setattr(constraints.time, "perf_counter", lambda: now[0])
+    rows = len(searched.plan.splits[-1][1])
+    for n in (1, 3):
+        found = made._measured(replace(member, models=member.models[:n]))
+        assert found["latency"] == pytest.approx(3.0 * n / rows)
 
 
 def test_a_refit_over_its_bound_becomes_the_model_of_a_fold(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
