@@ -918,7 +918,7 @@ def test_warning_when_memory_cannot_be_read(monkeypatch):
     _processes._warn_once.cache_clear()
     with Sandbox(dispatch, mode="serve") as sandbox:
         assert sandbox(call("answers"), LONG, 0).ok
-        with pytest.warns(match="memory limit is not kept"):
+        with pytest.warns(match="memory limit is not enforced"):
             assert sandbox(call("answers"), Limits(30, 100 * MB), 0).ok
         assert sandbox(call("answers"), Limits(30, 100 * MB), 0).ok
 
