@@ -759,7 +759,7 @@ def test_unused_pools_are_closed_in_time(monkeypatch):
     monkeypatch.setattr(_pool, "_LINGER_SECONDS", 0.0)
     options = {"preload": (), "threads": 1, "mode": None, "spool": None}
     first = _pool.WorkerPool.shared("first", b"", options)
-    directory = first.plan.payload.parent
+    directory = first.setup.payload.parent
     second = _pool.WorkerPool.shared("second", b"", options)
     assert not directory.exists()
     assert _pool.WorkerPool.shared("second", b"", options) is second
