@@ -70,7 +70,7 @@ class StudyLocked(StoreError):
 
 
 class ModelFileError(HeadstartError, ValueError):
-    """A model cannot be written to a file, or a file holds no model that can be read."""
+    """A model cannot be written to a file, or a file contains no readable model."""
 
 
 class UntrustedModel(ModelFileError):

@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,8 @@ from headstart.cli.signals import Signals, Terminated
 from headstart.data.dataset import Dataset
 from headstart.errors import HeadstartWarning, StoreError, StudyLocked
 from headstart.estimators import HeadstartClassifier
+from headstart.study import Study
+from headstart.testing.examples import live_task
 
 FRUGAL = ("--include", "logistic_regression", "--include", "preprocessing.none", "--jobs", "1", "--refit", "single")
 
@@ -387,6 +390,20 @@ def test_the_picture_fits_the_terminal(width):
     assert "gaussian_nb" in shown
     assert "reading train.csv" in console.file.getvalue()
     assert "headstart: a line above it" in console.file.getvalue()
+
+
+def test_the_picture_names_the_pipelines_that_run():
+    picture, shown = Picture(Console(file=io.StringIO())), []
+
+    def objective(pipeline):
+        run = SimpleNamespace(study=study, plan=SimpleNamespace(n_jobs=1))
+        shown.append((pipeline.algorithms[-1], str(picture._running(run))))
+        return 0.0
+
+    study = Study(live_task(), objective)
+    study.run(evaluations=2)
+    assert [text for _, text in shown] == [f"{name} 0 s" for name, _ in shown]
+    assert study.running == []
 
 
 def test_bars():

@@ -122,7 +122,7 @@ def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
     assert "other settings" in other.err
     anew = headstart("metatrain", meta, "-m", SMALL.format(10), "-o", "killed.npz")
     assert anew.code == 0
-    assert "of other settings or tasks is dropped" in anew.err
+    assert "with other settings or tasks is discarded" in anew.err
     assert not (tmp_path / "killed.npz.part.0").exists()
 
 
@@ -143,7 +143,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
     assert "continue with --resume" in stopped.err
     again = headstart(*arguments, "-o", "again.npz", *told)
     assert again.code == 0
-    assert ("unfinished training goes on" in again.err) == (not told)
+    assert ("unfinished training is continued" in again.err) == (not told)
     assert again.out.partition(";")[2].replace("again", "whole") == whole.out.partition(";")[2]
     one, other = (DeepPipe.load(name).learned for name in ("whole.npz", "again.npz"))
     for name in one.keys() - {"training"}:  # which has seconds in it

@@ -759,7 +759,7 @@ def test_unused_pools_are_closed_in_time(monkeypatch):
     monkeypatch.setattr(_pool, "_LINGER_SECONDS", 0.0)
     options = {"preload": (), "threads": 1, "mode": None, "spool": None}
     first = _pool.WorkerPool.shared("first", b"", options)
-    directory = first.plan.payload.parent
+    directory = first.setup.payload.parent
     second = _pool.WorkerPool.shared("second", b"", options)
     assert not directory.exists()
     assert _pool.WorkerPool.shared("second", b"", options) is second
@@ -918,7 +918,7 @@ def test_warning_when_memory_cannot_be_read(monkeypatch):
     _processes._warn_once.cache_clear()
     with Sandbox(dispatch, mode="serve") as sandbox:
         assert sandbox(call("answers"), LONG, 0).ok
-        with pytest.warns(match="memory limit is not kept"):
+        with pytest.warns(match="memory limit is not enforced"):
             assert sandbox(call("answers"), Limits(30, 100 * MB), 0).ok
         assert sandbox(call("answers"), Limits(30, 100 * MB), 0).ok
 

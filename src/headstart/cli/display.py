@@ -225,7 +225,7 @@ def _score(run: Run, trial: Trial) -> str:
 
 
 def steps(pipeline: Pipeline) -> str:
-    """Names of the steps that do something, the estimator first since a line may be cut off.
+    """Names of the steps that do something, the estimator first since a line may be truncated.
 
     >>> from headstart.space.pipeline import Pipeline
     >>> steps(Pipeline(["median", "none", "pca", "knn"]))

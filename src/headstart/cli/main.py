@@ -374,9 +374,7 @@ def metatrain(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", help="Refuse to drop a stopped training of other settings. One of the same goes on anyway."
-        ),
+        typer.Option("--resume", help="Fail rather than discard an unfinished training with other settings."),
     ] = False,
 ) -> None:
     """Train a method on recorded results, for 'fit --knowledge'.
@@ -470,7 +468,7 @@ def main(args: Sequence[str] | None = None) -> None:
         # What the parser raises has no public class that all versions of typer share.
         if hasattr(error, "format_message"):
             message = error.format_message()
-            if message:  # none where the help was shown for want of arguments
+            if message:  # none if the help was shown because there were no arguments
                 path = getattr(getattr(error, "ctx", None), "command_path", "headstart")
                 say(f"{message.rstrip('.')}; see '{path} --help'")
             code = getattr(error, "exit_code", MISTAKE)

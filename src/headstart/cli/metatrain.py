@@ -92,13 +92,13 @@ def _notes(knowledge: Knowledge) -> Iterator[str]:
 
 
 def _goes_on(state: Path, key: str, resume: bool) -> bool:
-    """Whether to go on with what an earlier run left: where it is of the same settings, without being told to, too."""
+    """Whether to continue an unfinished training: one with the same settings is continued without being asked to."""
     left = sorted(state.parent.glob(f"{glob.escape(state.name)}.*"))
     if resume and not left:
         say(f"there is no unfinished training of {state.with_suffix('')}, so training starts from the beginning")
     if not resume and left:
         resume = all(unfinished_key(path) == key for path in left)
-        say("an unfinished training " + ("goes on" if resume else "of other settings or tasks is dropped"))
+        say("an unfinished training " + ("is continued" if resume else "with other settings or tasks is discarded"))
     return resume
 
 

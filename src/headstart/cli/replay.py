@@ -145,7 +145,7 @@ class _Bars(_Lines):
 
 @contextmanager
 def showing_progress(kept: bool = True) -> Iterator[_Lines]:
-    """What a long run is to tell; Ctrl-C is answered by how to go on, where what is done was kept."""
+    """Progress of a long run; after Ctrl-C it says how to continue, if results were kept."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:

@@ -133,7 +133,7 @@ def _check_widths(stream: BinaryIO, dialect: Dialect, width: int) -> None:
         if dialect.header:
             next(rows, None)
         for number, row in enumerate(rows, start=1):
-            # Anything that holds no more than blanks is a blank line, also to pandas.
+            # A line of nothing but blanks is a blank line, also to pandas.
             if len(row) != width and any(cell.strip() for cell in row):
                 wrong.append((number, len(row)))
     except csv.Error as error:

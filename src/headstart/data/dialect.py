@@ -84,7 +84,7 @@ class Dialect:
 
 
 def find_encoding(sample: bytes, *, complete: bool) -> str:
-    """The encoding of a text file from its first bytes; `TableError` where they are no text.
+    """The encoding of a text file from its first bytes; `TableError` if they are not text.
 
     Byte-order marks decide; otherwise UTF-16 is known by its zero bytes, UTF-8 by being valid, and the rest is
     Windows-1252 or, where that has no such character, Latin-1.
@@ -224,7 +224,7 @@ def _look(cell: str) -> str:
 def _has_header(rows: list[list[str]]) -> bool:
     """Whether the first row reads as names.
 
-    A numeric column whose first cell is no number speaks for it, one whose first cell is a number speaks against it.
+    A numeric column whose first cell is not a number speaks for it, one whose first cell is a number speaks against it.
     Without numeric columns, names are names unless they come again in their columns.
     """
     if len(rows) < 2:

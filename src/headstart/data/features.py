@@ -47,7 +47,7 @@ def read_features(frame: pd.DataFrame, kinds: Mapping[str, Kind | str] | None, o
     kinds
         Kinds that were declared.
     others
-        Columns of the table that are no features.
+        Columns of the table that are not features.
     """
     names = [str(c) for c in frame.columns]
     if not names:

@@ -8,7 +8,7 @@
 ``.xlsx .xlsm``                       the first sheet or the one named; needs openpyxl (``headstart[excel]``)
 ====================================  =======================================================================
 
-Each may be compressed (``.gz .bz2 .xz .zip``). Reading runs nothing that a file holds: there are no pickles, and
+Each may be compressed (``.gz .bz2 .xz .zip``). Reading never runs code from a file: there are no pickles, and
 formulas in a workbook are not computed.
 """
 
@@ -74,7 +74,7 @@ def read_table(
     Raises
     ------
     TableError
-        The source cannot be read, or holds no table.
+        The source cannot be read, or contains no table.
     MissingDependency
         A package is needed that is not installed.
     """

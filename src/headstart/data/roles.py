@@ -1,4 +1,4 @@
-"""Columns of a table that are no features: target, weights, groups, times."""
+"""Columns of a table that are not features: target, weights, groups, times."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Schema:
     columns
         Each column's kind and how it is read, in their order. Empty for a sparse matrix.
     others
-        Columns of the table that are no features: target, weights, groups, times. New tables may have them or not.
+        Columns of the table that are not features: target, weights, groups, times. New tables may have them or not.
     by_position
         Whether the names were made up for an array: another table's columns are then taken in their order.
     n_sparse

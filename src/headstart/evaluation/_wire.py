@@ -30,7 +30,7 @@ _ALIGNMENT = 64  # a cache line, and enough for every vector instruction that Nu
 
 
 class BrokenFrame(Exception):
-    """What came through the pipe is no frame."""
+    """What came through the pipe is not a frame."""
 
 
 class FrameTooLong(BrokenFrame):
@@ -129,7 +129,7 @@ def _aligned(offset: int) -> int:
 
 
 def clean_spool(directory: Path, temporary: bool) -> None:
-    """Remove what a sandbox keeps for itself in `directory`: all of it, or what is no artefact."""
+    """Remove what a sandbox keeps for itself in `directory`: all of it, or all but artefacts."""
     if temporary:
         shutil.rmtree(directory, ignore_errors=True)
         return

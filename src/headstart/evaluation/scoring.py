@@ -1,4 +1,4 @@
-"""`Metric`: a scikit-learn scorer applied to predictions that are there already, and turned into a loss."""
+"""`Metric`: a scikit-learn scorer applied to given predictions, as a loss."""
 
 from __future__ import annotations
 

@@ -12,9 +12,7 @@
 `refit`          pipelines fitted once more, on all rows
 `progress`       what a run shows while it runs
 `reports`        leaderboard, failures, test scores; `importance` of columns
-`saving`         one file that loads without running code; `container`, `trusted`, `packing` are its parts
-`export`         the best pipeline as a script; `export_table`, `sources` are its parts
-`saving`         a model as a file (`container`) from which loading runs no code (`trusted`)
+`saving`         a model as a file (`container`) that loads without running code (`trusted`, `packing`)
 `export`         a pipeline as a script (`sources`, `export_table`) that needs no Headstart
 ===============  ==========================================================================================
 """

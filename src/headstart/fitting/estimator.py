@@ -317,7 +317,7 @@ def _best_pipeline(run: Run, model: Model) -> Any:
     best = model.best
     data = run.dataset
     assert data.y is not None
-    if best.number < 0:  # the simple model that stood in for want of time
+    if best.number < 0:  # the simple fallback model
         pipeline = clone(best.models[0])
     else:
         seed, rounds = run.seed_of(best.number), stopped_at(best.models)

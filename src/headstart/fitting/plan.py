@@ -69,7 +69,7 @@ class Plan:
         if self.screen is not None:
             lines.append(f"first look: {self.screen.rows:.2g} of the training rows")
         limit = "" if self.limits.seconds is None else f", at most {self.limits.seconds:.3g} s each"
-        lines.append(f"{self.n_jobs} {'evaluation' if self.n_jobs == 1 else 'evaluations'} at a time{limit}")
+        lines.append(f"{self.n_jobs} {'evaluation' if self.n_jobs == 1 else 'evaluations'} at once{limit}")
         return lines
 
 

@@ -2,7 +2,7 @@
 
 The types are those that pipelines of the catalog are made of when they are fitted, by name and one by one: this
 package's components, scikit-learn's estimators and what they keep inside, NumPy arrays and Python's plain values. There
-are no functions among them, and nothing whose making does anything but fill an object with data.
+are no functions among them, and nothing whose construction does more than fill an object with data.
 
 A file can therefore not choose what is run. Crafted numbers are another matter: indices inside trees are checked here,
 but the libraries take other contents, such as those of a booster, for granted and could crash.

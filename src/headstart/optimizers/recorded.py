@@ -66,6 +66,11 @@ def _find(known: Rows, wanted: Rows, order: Rows) -> Rows:
 
 def _embedded(recorded: Encoded, space: PipelineSpace) -> tuple[Encoded, Rows]:
     """Recorded pipelines as pipelines of a space, each once, and their columns."""
+    if recorded.space == space:
+        same = Encoded(space, recorded.values, recorded.active, recorded.choice, recorded.order)
+        _, first = np.unique(same.ids, return_index=True)
+        first.sort()
+        return same.take(first), first
     there = {stage.name: stage for stage in space.stages}
     empty = space.encode([])
     if {stage.name for stage in recorded.space.stages} != set(there):

@@ -136,7 +136,7 @@ class Store:
         return f"<Store {self.location}>"
 
     def add_task(self, key: str, info: Mapping[str, Any]) -> TaskRecord:
-        """Note a task, unless its key is there already: then the first `info` stays.
+        """Add a task, unless its key already exists: then the first `info` stays.
 
         A key is a hash of all that makes the task what it is, so a differing `info` can only be described differently.
 
