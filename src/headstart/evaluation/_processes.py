@@ -130,7 +130,7 @@ class WorkerProcess:
         for target in (self._listen, self._drain):
             threading.Thread(target=target, daemon=True, name=f"headstart-worker-{self._process.pid}").start()
         logger.debug("started worker %d", self._process.pid)
-        setup = {
+        first = {
             "payload": setup.payload,
             "temporary": setup.temporary,
             "preload": setup.preload,
@@ -141,7 +141,7 @@ class WorkerProcess:
             "environment": {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }
         try:
-            self._send(setup)
+            self._send(first)
         except OSError:
             pass  # it is dead already, which wait_ready tells
 
