@@ -109,7 +109,7 @@ def test_mistakes_are_named_before_anything_is_trained(meta, headstart, tmp_path
 
 
 def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
-    settings = SMALL.format(100_000).replace(")", ", patience=1000)")
+    settings = SMALL.format(100_000).replace("{", "{'patience': 1000, ")
     arguments = ["metatrain", str(meta), "-m", settings, "-o", "killed.npz"]
     process = subprocess.Popen([sys.executable, "-m", "headstart", *arguments], cwd=tmp_path, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60
@@ -146,7 +146,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
     assert ("unfinished training is continued" in again.err) == (not told)
     assert again.out.partition(";")[2].replace("again", "whole") == whole.out.partition(";")[2]
     one, other = (DeepPipe.load(name).learned for name in ("whole.npz", "again.npz"))
-    for name in one.keys() - {"training"}:  # which has seconds in it
+    for name in one.keys() - {"training.checks"}:  # which has seconds in it
         np.testing.assert_array_equal(other[name], one[name])
 
 
@@ -154,7 +154,16 @@ def test_fit_begins_with_what_was_learned(headstart, knowledge):
     table().to_csv("train.csv", index=False)
     frugal = ["--space", "tensor_oboe", "--evaluations", 3, "--jobs", 1, "--refit", "single", "--no-ensemble"]
     done = headstart(
-        "fit", "train.csv", "-t", "label", *frugal, "--optimizer", "deeppipe", "--knowledge", knowledge, "--json"
+        "fit",
+        "train.csv",
+        "-t",
+        "label",
+        *frugal,
+        "--optimizer",
+        "deeppipe_network",
+        "--knowledge",
+        knowledge,
+        "--json",
     )
     assert done.code == 0, done.err
     report = json.loads(done.out)
@@ -172,10 +181,19 @@ def test_fit_begins_with_what_was_learned(headstart, knowledge):
     [
         (["--space", "tensor_oboe", "--optimizer", "gp"], "what was trained is DeepPipe, not GPSurrogate"),
         (["--space", "tensor_oboe", "--optimizer", "fsbo"], "what was trained is DeepPipe, not FSBO"),
-        (["--optimizer", "deeppipe"], "search the space that it was trained on, 'tensor_oboe' (--space tensor_oboe)"),
+        (
+            ["--optimizer", "deeppipe_network"],
+            "search the space that it was trained on, 'tensor_oboe' (--space tensor_oboe)",
+        ),
         (["--space", "tensor_oboe", "-t", "a"], "leave the space and knowledge of classifiers out"),
-        (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "none.npz"], "no file of trained"),
-        (["--space", "tensor_oboe", "--optimizer", "deeppipe", "--knowledge", "train.csv"], "knowledge is a file that"),
+        (
+            ["--space", "tensor_oboe", "--optimizer", "deeppipe_network", "--knowledge", "none.npz"],
+            "no file of trained",
+        ),
+        (
+            ["--space", "tensor_oboe", "--optimizer", "deeppipe_network", "--knowledge", "train.csv"],
+            "knowledge is a file that",
+        ),
         (["--space", "tensor_oboe", "--knowledge", "train.csv"], "knowledge is a file that"),
     ],
 )
@@ -189,21 +207,26 @@ def test_knowledge_that_does_not_fit_is_refused_with_what_to_do(headstart, knowl
 def test_python_takes_it_too(headstart, knowledge):
     frame = table()
     model = HeadstartClassifier(
-        evaluations=2, optimizer="deeppipe", knowledge=knowledge, space="tensor_oboe", sandbox=False, ensemble=False
+        evaluations=2,
+        optimizer="deeppipe_network",
+        knowledge=knowledge,
+        space="tensor_oboe",
+        sandbox=False,
+        ensemble=False,
     )
     model.fit(frame[["a", "b"]], frame["label"])
     assert len(model.history_) == 2
     # Trusted from the first suggestion on.
     assert {trial.proposal.origin["by"] for trial in model.history_} == {"bayes"}
     with pytest.raises(SpaceError, match="tensor_oboe"):
-        HeadstartClassifier(evaluations=2, optimizer="deeppipe", knowledge=knowledge, sandbox=False).fit(
+        HeadstartClassifier(evaluations=2, optimizer="deeppipe_network", knowledge=knowledge, sandbox=False).fit(
             frame[["a", "b"]], frame["label"]
         )
 
 
 def test_with_a_budget_of_time_improvement_is_weighed_by_seconds(knowledge, tmp_path):
     frame = table()
-    about = {"optimizer": "deeppipe", "knowledge": knowledge, "space": "tensor_oboe", "sandbox": False}
+    about = {"optimizer": "deeppipe_network", "knowledge": knowledge, "space": "tensor_oboe", "sandbox": False}
     about |= {"ensemble": False, "store": tmp_path / "store"}
 
     def acquisition(time, evaluations):
@@ -223,23 +246,23 @@ def test_an_optimizer_that_is_an_object_brings_its_own(knowledge):
         Knowledge.load(knowledge).optimizer(object())
     found = Knowledge.load(knowledge).optimizer().surrogate
     assert found.describe() == DeepPipe.load(knowledge).describe()
-    assert learner("deeppipe_paper").learning_rate == 1e-4
+    assert learner("deeppipe_paper").training.learning_rate == 1e-4
 
 
 def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
     known, held = Knowledge.load(knowledge), DeepPipe.load(knowledge)
-    tuned = known.optimizer("deeppipe(fine_tune=kernel, failures=ignored, steps=7)").surrogate
+    tuned = known.optimizer("deeppipe_network(fine_tune=kernel, failures=ignored, steps=7)").surrogate
     assert (tuned.fine_tune, tuned.failures, tuned.steps) == ("kernel", "ignored", held.steps)
     assert tuned.learned.keys() == held.learned.keys()
     tuned.save("tuned.npz")
-    back = Knowledge.load("tuned.npz").optimizer("deeppipe(fine_tune=none, failures=worst)").surrogate
+    back = Knowledge.load("tuned.npz").optimizer("deeppipe_network(fine_tune=none, failures=worst)").surrogate
     assert (back.fine_tune, back.failures) == ("none", "worst")
     for asked, message in (
-        ("deeppipe(outputs=20)", "outputs=20 is decided by training"),  # though it is the default
+        ("deeppipe_network(outputs=20)", "outputs=20 is decided by training"),  # though it is the default
         ("deeppipe_paper", "encoder_layers=0 is decided by training"),
-        ("deeppipe(nosuch=1)", "has no setting 'nosuch'"),
-        ("deeppipe(fine_tune=some)", "fine_tune has no 'some'"),
-        ("deeppipe(outputs=11)", "outputs=11 is decided by training, and the file was trained with"),
+        ("deeppipe_network(nosuch=1)", "has no setting 'nosuch'"),
+        ("deeppipe_network(fine_tune=some)", "fine_tune has no 'some'"),
+        ("deeppipe_network(outputs=11)", "outputs=11 is decided by training, and the file was trained with"),
         ("oboe", "oboe with this knowledge: what was trained is DeepPipe, not Oboe"),
     ):
         with pytest.raises(InvalidInput, match=message):
@@ -262,7 +285,7 @@ FRUGAL = ["--space", "tensor_oboe", "--evaluations", 2, "--jobs", 1, "--refit", 
 def test_an_optimizer_is_kept_and_used_as_it_is(meta, headstart):
     done = headstart("metatrain", meta, "-m", "oboe(max_rank=3)", "-o", "oboe.npz")
     assert done.code == 0, done.err
-    assert "oboe(max_rank=3): learned from 4 tasks, 1 to stop by in" in done.out
+    assert "oboe(max_rank=3): learned from 4 tasks, 1 for early stopping in" in done.out
     table().to_csv("train.csv", index=False)
     done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "oboe.npz")
     assert done.code == 0, done.err

@@ -19,8 +19,8 @@ from headstart.testing.tables import meta_with_tables, small_tables
 
 QUICK = {
     "ablr": "ablr(steps=5)",
-    "deeppipe": "deeppipe(factor=1, outputs=4, n_tasks=3, n_pipelines=20, steps=5)",
-    "deeppipe_paper": "deeppipe_paper(factor=1, outputs=4, n_tasks=3, n_pipelines=20, steps=5)",
+    "deeppipe": "deeppipe(factor=1, outputs=4, training={'n_tasks': 3, 'n_pipelines': 20}, steps=5)",
+    "deeppipe_paper": "deeppipe_paper(factor=1, outputs=4, training={'n_tasks': 3, 'n_pipelines': 20}, steps=5)",
     "fmlp": "fmlp(steps=5)",
     "fsbo": "fsbo(steps=5)",
     "pmf": "pmf(latent=2, steps=5)",

@@ -112,15 +112,22 @@ class Learner(ABC):
                 )
         return found
 
-    def like(self, wanted: Learner | str) -> Self:
+    def like(self, wanted: Learner | str) -> Learner:
         """This learner with the settings of another of its class, or of one that is written ``NAME(setting=value)``.
 
-        Raises `InvalidInput` as `adjusted` does, and for one of another class.
+        Of a surrogate whose part has that class, that part. Raises `InvalidInput` as `adjusted` does, and for
+        one of another class.
         """
         name, written = parsed(wanted) if isinstance(wanted, str) else ("", {})
         made = create("optimizer" if name in names("optimizer") else self.kind, wanted)
         if type(made) is not type(self):
-            raise InvalidInput(f"what was trained is {type(self).__name__}, not {type(made).__name__}")
+            for part in map(self.part, self.parts):
+                if self.kind == "surrogate" and type(part) is type(made):
+                    return part.like(wanted)  # type: ignore[no-any-return]
+            raise InvalidInput(
+                f"what was trained is {type(self).__name__}, not {type(made).__name__}; leave the optimizer out to use "
+                "it as it is"
+            )
         if self.kind == "optimizer" and name in names("surrogate"):  # searched with Bayes
             return self.adjusted(surrogate=wanted)
         usual = settings_of(type(made)())  # a recipe, such as deeppipe_paper, asks for what it has another of
