@@ -163,10 +163,10 @@ class KitchenSinks(_Fitted):
     random_state: Any = None
 
     def _make(self, X: Any) -> Any:
-        gamma = self.gamma / X.shape[1] if self.relative else self.gamma
-        return kernel_approximation.RBFSampler(
-            gamma=gamma, n_components=self.n_components, random_state=self.random_state
-        )
+        settings: dict[str, Any] = self.get_params(deep=False)
+        if settings.pop("relative"):
+            settings["gamma"] /= X.shape[1]
+        return kernel_approximation.RBFSampler(**settings)
 
 
 @dataclass(eq=False, repr=False)

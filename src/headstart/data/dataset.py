@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from headstart.data.columns import Kind
-from headstart.data.errors import DataWarning, TableError
+from headstart.data.errors import DataWarning, TableError, listed
 from headstart.data.features import Features, read_features, read_sparse
 from headstart.data.hashing import ContentHash
 from headstart.data.leaks import likely_leaks
@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 MINIMUM_ROWS = 4
 """Fewest rows with a target: two to learn from and two to judge by."""
+_SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,20 +178,9 @@ class Dataset:
         >>> dataset.task, dataset.classes.tolist(), dataset.y[:3].tolist()
         ('binary', ['no', 'yes'], [1, 0, 1])
         """
-        columns = [
-            None if given is None else as_column(given, what)
-            for what, given in (("y", y), ("weights", weights), ("groups", groups), ("times", times))
-        ]
-        return cls.from_table(
-            X,
-            columns[0],
-            task=task,
-            kinds=kinds,
-            weights=columns[1],
-            groups=columns[2],
-            times=columns[3],
-            name=name,
-        )
+        given = {"y": y, "weights": weights, "groups": groups, "times": times}
+        columns: dict[str, Any] = {role: None if v is None else as_column(v, role) for role, v in given.items()}
+        return cls.from_table(X, columns.pop("y"), task=task, kinds=kinds, name=name, **columns)
 
     @property
     def n_rows(self) -> int:
@@ -244,15 +234,41 @@ class Dataset:
         }
         return replace(self, X=X, **arrays)
 
-    def encode_like(self, source: Any) -> Any:
-        """New data in the form of `X`; see `headstart.data.schema.Schema.apply`."""
-        return self.schema.apply(source)
-
     def describe(self) -> str:
-        """A short report for people."""
-        from headstart.data.report import describe
+        """A short report for people: size, task, columns by kind, and notes."""
+        lines = [f"{self.name}: {self.n_rows} rows × {self.n_features} columns"]
+        if self.task is None:
+            lines.append("no target")
+        else:
+            lines.append(
+                f"target {self.target!r}: {self._describe_target()}; default metric {default_metric(self.task)}"
+            )
+        lines += self._describe_kinds()
+        extras = [f for f in ("weights", "groups", "times") if getattr(self, f) is not None]
+        if extras:
+            lines.append(f"with {', '.join(extras)}")
+        return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
 
-        return describe(self)
+    def _describe_target(self) -> str:
+        y: Any = self.y
+        if self.classes is None:
+            return f"regression, {y.min():.4g} to {y.max():.4g}, mean {y.mean():.4g}"
+        counts = np.bincount(y, minlength=len(self.classes))
+        shown = listed((f"{label} {n}" for label, n in zip(self.classes, counts, strict=True)), _SHOWN)
+        return f"{self.task} ({shown})"
+
+    def _describe_kinds(self) -> list[str]:
+        if self.is_sparse:
+            density = self.X.nnz / max(1, self.n_rows * self.n_features)
+            return [f"  numeric      {self.n_features:>5}  sparse, {density:.2%} filled"]
+        missing = self.X.isna().mean()
+        lines = []
+        for kind in Kind:
+            if columns := [str(name) for name, held in self.kinds.items() if held is kind]:
+                names = ", ".join(columns[:_SHOWN]) + (", …" if len(columns) > _SHOWN else "")
+                gaps = f"  {missing[columns].mean():.1%} missing" if missing[columns].any() else ""
+                lines.append(f"  {kind:<12} {len(columns):>5}  {names}{gaps}")
+        return lines
 
     def __repr__(self) -> str:
         return f"Dataset {self.name!r}: {self.task or 'no target'}, {self.n_rows} rows × {self.n_features} columns"
@@ -286,8 +302,7 @@ def _concerns(target: Target, features: Features) -> list[str]:
         counts = np.bincount(target.values, minlength=len(target.classes))
         single = [str(label) for label, count in zip(target.classes, counts, strict=True) if count == 1]
         if single:
-            shown = ", ".join(single[:3]) + (f" and {len(single) - 3} more" if len(single) > 3 else "")
-            concerns.append(f"classes with a single row are trained on but never validated: {shown}")
+            concerns.append(f"classes with a single row are trained on but never validated: {listed(single, 3)}")
     if features.schema.n_sparse is None:
         n_classes = None if target.classes is None else len(target.classes)
         for name in likely_leaks(features.X, features.schema.kinds, target.values, n_classes):
@@ -295,6 +310,3 @@ def _concerns(target: Target, features: Features) -> list[str]:
                 f"column {name!r} maps one to one to the target; leave it out unless it is known at prediction time"
             )
     return concerns
-
-
-__all__ = ["MINIMUM_ROWS", "Dataset", "default_metric"]
