@@ -20,7 +20,6 @@ from headstart.data.columns import Kind
 from headstart.data.errors import DataWarning, TableError, listed
 from headstart.data.features import Features, read_features, read_sparse
 from headstart.data.hashing import ContentHash
-from headstart.data.leaks import likely_leaks
 from headstart.data.read import read_table
 from headstart.data.roles import Roles, as_column, read_groups, read_times, read_weights
 from headstart.data.schema import Schema
@@ -31,6 +30,8 @@ logger = logging.getLogger(__name__)
 MINIMUM_ROWS = 4
 """Fewest rows with a target: two to learn from and two to judge by."""
 _SHOWN = 6
+_PROBE_ROWS = 1000
+"""A look at these rows for columns that give the target away spares nearly every column the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,8 +306,41 @@ def _concerns(target: Target, features: Features) -> list[str]:
             concerns.append(f"classes with a single row are trained on but never validated: {listed(single, 3)}")
     if features.schema.n_sparse is None:
         n_classes = None if target.classes is None else len(target.classes)
-        for name in likely_leaks(features.X, features.schema.kinds, target.values, n_classes):
+        for name in _likely_leaks(features.X, features.schema.kinds, target.values, n_classes):
             concerns.append(
                 f"column {name!r} maps one to one to the target; leave it out unless it is known at prediction time"
             )
     return concerns
+
+
+def _likely_leaks(frame: pd.DataFrame, kinds: Mapping[str, Kind], y: NDArray[Any], n_classes: int | None) -> list[str]:
+    """Columns that stand one to one for the target.
+
+    For a classification: every class has one value of the column and every value one class. For a regression: the
+    column is the target, or a linear function of it.
+    """
+    names = [name for name in frame.columns if kinds[name] not in (Kind.ID, Kind.CONSTANT)]
+    if n_classes is None:
+        return [n for n in names if frame[n].dtype.kind == "f" and _is_linear(frame[n].to_numpy(), y)]
+    return [n for n in names if _match(frame[n].iloc[:_PROBE_ROWS], y[:_PROBE_ROWS]) and _match(frame[n], y, n_classes)]
+
+
+def _match(column: pd.Series[Any], y: NDArray[Any], n_classes: int | None = None) -> bool:
+    codes = pd.factorize(column)[0].astype(np.int64) + 1  # missing is a value as any other
+    width = int(y.max()) + 1
+    pairs, values = len(pd.unique(codes * width + y)), len(pd.unique(codes))
+    return pairs == values == (len(pd.unique(y)) if n_classes is None else n_classes)
+
+
+def _is_linear(values: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
+    known = ~np.isnan(values)
+    if known.sum() < max(4, 0.5 * len(y)):
+        return False
+    a, b = values[known], y[known]
+    return _correlated(a[:_PROBE_ROWS], b[:_PROBE_ROWS]) and _correlated(a, b)
+
+
+def _correlated(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+    a, b = a - a.mean(), b - b.mean()
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return scale > 0 and abs(float(a @ b)) > (1 - 1e-10) * scale

@@ -7,14 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headstart.errors import SpaceError, suggestion
-from headstart.space.parameters import (
-    Categorical,
-    Float,
-    Integer,
-    Parameter,
-    parameter_from_dict,
-    parameter_to_dict,
-)
+from headstart.space.parameters import Categorical, Float, Integer, Parameter, parameter_from_dict, parameter_to_dict
 from headstart.space.pipeline import Value
 
 
