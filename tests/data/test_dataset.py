@@ -201,7 +201,7 @@ def test_roles(frame):
     assert dataset.weights.tolist() == [1.5] * N
     assert dataset.groups.tolist() == frame["household"].tolist()
     assert dataset.times[1] == np.datetime64("2000-01-02")
-    assert dataset.encode_like(frame).shape == (N, 5)  # the roles' columns are not called unknown
+    assert dataset.schema.apply(frame).shape == (N, 5)  # the roles' columns are not called unknown
     assert "with weights, groups, times" in dataset.describe()
     texts = Dataset.from_table(frame, "sold", groups=frame["city"], times=frame["price"])
     assert texts.groups[0] == frame["city"][0]
@@ -217,9 +217,9 @@ def test_sparse():
     assert (matrix.tocsr() != dataset.X).nnz == 0
     assert dataset.take([2, 0]).X.shape == (2, 30)
     assert "sparse, 10.00% filled" in dataset.describe()
-    assert dataset.encode_like(matrix.toarray()).shape == (N, 30)
+    assert dataset.schema.apply(matrix.toarray()).shape == (N, 30)
     with pytest.raises(TableError, match="must have 30 columns, found 29"):
-        dataset.encode_like(matrix.tocsr()[:, :29])
+        dataset.schema.apply(matrix.tocsr()[:, :29])
     matrix.data[0] = np.inf
     with pytest.warns(DataWarning, match="1 infinite values"):
         Dataset.from_arrays(matrix, ["a", "b"] * 60)

@@ -187,7 +187,7 @@ def test_random_pipelines_hold_nothing_forbidden_and_all_build(name):
             assert between == ("none", "none")
         if chosen["estimator"] in _live.NEEDS_SCALING:
             assert chosen["scaling"] != "none"
-        if chosen["estimator"] in _live.TREES and chosen["preprocessing"] not in _live.REDUCTIONS_THAT_NEED_SCALING:
+        if chosen["estimator"] in _live.TREES and chosen["preprocessing"] not in _live.REDUCTIONS:
             assert chosen["scaling"] == "none"
         if chosen["estimator"] == "multinomial_nb":
             assert chosen["scaling"] in ("none", "minmax")

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
+
+from headstart.components._shared import row_weights
 
 
 class Booster(BaseEstimator, ABC):  # type: ignore[misc]
@@ -128,11 +129,7 @@ class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
 
     def _learn_target(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
         self.classes_, target = np.unique(y, return_inverse=True)
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if self.class_weight is not None:
-            own = compute_sample_weight(self.class_weight, y)
-            weight = own if weight is None else own * weight
-        return target, weight
+        return target, row_weights(self.class_weight, y, sample_weight)
 
     def _codes(self, y: Any) -> tuple[Any, Any]:
         """Labels as positions in `classes_`, and which of them the training rows had."""
@@ -182,8 +179,3 @@ def _varies(matrix: Any) -> bool:
     """Whether some column is not the same in all rows."""
     first = matrix[:1]
     return bool(((matrix != first) & ~(np.isnan(matrix) & np.isnan(first))).any())
-
-
-def seed_of(random_state: Any) -> int:
-    """The number that a library takes."""
-    return 0 if random_state is None else int(random_state)

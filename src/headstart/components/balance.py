@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import has_fit_parameter
+
+from headstart.components._shared import row_weights
 
 
 class BalancedWeights(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -22,8 +22,7 @@ class BalancedWeights(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **others: Any) -> Self:
         self.estimator_ = clone(self.estimator)
         if has_fit_parameter(self.estimator_, "sample_weight"):
-            balanced = compute_sample_weight("balanced", y)
-            others["sample_weight"] = balanced if sample_weight is None else balanced * np.asarray(sample_weight)
+            others["sample_weight"] = row_weights("balanced", y, sample_weight)
         self.estimator_.fit(X, y, **others)
         self.classes_ = self.estimator_.classes_
         return self

@@ -30,7 +30,8 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from headstart.components._booster import BoostedClassifier, BoostedRegressor, Booster, seed_of
+from headstart.components._booster import BoostedClassifier, BoostedRegressor, Booster
+from headstart.components._shared import seed_of
 
 
 class _LightGBMClock:

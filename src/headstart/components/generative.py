@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from scipy.special import softmax
 from sklearn import discriminant_analysis, naive_bayes
 from sklearn.base import BaseEstimator, ClassifierMixin
+
+from headstart.components._shared import dense
 
 
 class _Delegate(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,12 +130,10 @@ class MultinomialNB(_Delegate):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         y = self._learn(X, y)
-        X = X.toarray() if issparse(X) else np.asarray(X, dtype=np.float64)
-        self.low_ = X.min(axis=0)
-        model = naive_bayes.MultinomialNB(alpha=self.alpha, fit_prior=self.fit_prior)
+        self.low_ = dense(X).min(axis=0)
+        model = naive_bayes.MultinomialNB(**self.get_params(deep=False))
         self.model_ = model.fit(self._clean(X), y, sample_weight)
         return self
 
     def _clean(self, X: Any) -> Any:
-        X = X.toarray() if issparse(X) else np.asarray(X, dtype=np.float64)
-        return np.maximum(X - self.low_, 0.0)
+        return np.maximum(dense(X) - self.low_, 0.0)

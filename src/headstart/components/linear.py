@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn import linear_model, svm
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import clone
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.preprocessing import LabelBinarizer
+
+from headstart.components._shared import DelegateClassifier, ScaledTarget, row_weights
 
 
 @dataclass(eq=False, repr=False)
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LogisticRegression(DelegateClassifier):
     """Logistic regression with a penalty by name.
 
     scikit-learn replaces `penalty` by `l1_ratio`, and its solver liblinear takes two classes only; here more classes
@@ -31,10 +32,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     class_weight: Any = None
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        y = np.asarray(y)
-        self.n_features_in_ = X.shape[1]
-        self.classes_ = np.unique(y)
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
         model = linear_model.LogisticRegression(
             C=self.C,
             l1_ratio={"l2": 0.0, "l1": 1.0}.get(self.penalty, self.l1_ratio),
@@ -44,34 +42,16 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             max_iter=self.max_iter,
             random_state=self.random_state,
         )
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        if self.class_weight is not None:
-            own = compute_sample_weight(self.class_weight, y)
-            weight = own if weight is None else own * weight
-        if self.solver == "liblinear" and len(self.classes_) > 2:
-            self.model_ = _OneVersusRest(model).fit(X, y, weight)
-        else:
-            self.model_ = model.fit(X, y, weight)
-        return self
+        return _OneVersusRest(model) if self.solver == "liblinear" and len(np.unique(y)) > 2 else model
 
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities, their columns in the order of `classes_`."""
-        return self.model_.predict_proba(X)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        return super().fit(X, y, row_weights(self.class_weight, y, sample_weight))
 
 
 class _OneVersusRest(OneVsRestClassifier):  # type: ignore[misc]
     """One against the rest with sample weights, without metadata routing."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        if sample_weight is None:
-            super().fit(X, y)
-            return self
-        from sklearn.base import clone
-        from sklearn.preprocessing import LabelBinarizer
-
         self.label_binarizer_ = LabelBinarizer(sparse_output=True)
         columns = self.label_binarizer_.fit_transform(y).toarray().T
         self.classes_ = self.label_binarizer_.classes_
@@ -79,29 +59,8 @@ class _OneVersusRest(OneVsRestClassifier):  # type: ignore[misc]
         return self
 
 
-class _ScaledTarget(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Fits the regressor that `_make` returns to a target of mean 0 and standard deviation 1.
-
-    Penalties, tolerances and step lengths are in units of the target; so scaled, one range suits all tables.
-    """
-
-    @abstractmethod
-    def _make(self, X: Any) -> Any: ...
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        y = np.asarray(y, dtype=np.float64)
-        self.n_features_in_ = X.shape[1]
-        self.mean_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
-        given = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight, dtype=np.float64)}
-        self.model_ = self._make(X).fit(X, (y - self.mean_) / self.scale_, **given)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X) * self.scale_ + self.mean_
-
-
 @dataclass(eq=False, repr=False)
-class ElasticNet(_ScaledTarget):
+class ElasticNet(ScaledTarget):
     """Linear regression with an elastic-net penalty, on a scaled target."""
 
     alpha: float = 0.01
@@ -109,12 +68,12 @@ class ElasticNet(_ScaledTarget):
     max_iter: int = 1000
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:  # noqa: ARG002
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
         return linear_model.ElasticNet(**self.get_params(deep=False))
 
 
 @dataclass(eq=False, repr=False)
-class LinearSVR(_ScaledTarget):
+class LinearSVR(ScaledTarget):
     """Linear support vector regression on a scaled target."""
 
     C: float = 1.0
@@ -123,14 +82,14 @@ class LinearSVR(_ScaledTarget):
     max_iter: int = 1000
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
         return svm.LinearSVR(
             **self.get_params(deep=False), loss="squared_epsilon_insensitive", dual=X.shape[0] < X.shape[1]
         )
 
 
 @dataclass(eq=False, repr=False)
-class KernelSVR(_ScaledTarget):
+class KernelSVR(ScaledTarget):
     """Support vector regression with a kernel on a scaled target; `gamma` is divided by the number of columns."""
 
     kernel: str = "rbf"
@@ -142,12 +101,12 @@ class KernelSVR(_ScaledTarget):
     tol: float = 1e-3
     max_iter: int = -1
 
-    def _make(self, X: Any) -> Any:
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
         return svm.SVR(**{**self.get_params(deep=False), "gamma": self.gamma / X.shape[1]}, cache_size=500)
 
 
 @dataclass(eq=False, repr=False)
-class SGDRegressor(_ScaledTarget):
+class SGDRegressor(ScaledTarget):
     """Linear regression by stochastic gradient descent on a scaled target."""
 
     loss: str = "squared_error"
@@ -163,5 +122,5 @@ class SGDRegressor(_ScaledTarget):
     max_iter: int = 1000
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:  # noqa: ARG002
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
         return linear_model.SGDRegressor(**self.get_params(deep=False))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sklearn import neighbors
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 
 
 @dataclass(eq=False, repr=False)
@@ -17,8 +17,12 @@ class _Neighbours(BaseEstimator):  # type: ignore[misc]
     weights: str = "uniform"
     p: int = 2
 
-    def _settings(self, rows: int) -> dict[str, Any]:
-        return {**self.get_params(deep=False), "n_neighbors": min(self.n_neighbors, rows), "n_jobs": 1}
+    def fit(self, X: Any, y: Any) -> Self:
+        self.n_features_in_ = X.shape[1]
+        kind = neighbors.KNeighborsClassifier if is_classifier(self) else neighbors.KNeighborsRegressor
+        settings = {**self.get_params(deep=False), "n_neighbors": min(self.n_neighbors, X.shape[0]), "n_jobs": 1}
+        self.model_ = kind(**settings).fit(X, y)
+        return self
 
     def predict(self, X: Any) -> Any:
         return self.model_.predict(X)
@@ -27,11 +31,9 @@ class _Neighbours(BaseEstimator):  # type: ignore[misc]
 class KNeighborsClassifier(ClassifierMixin, _Neighbours):  # type: ignore[misc]
     __doc__ = _Neighbours.__doc__
 
-    def fit(self, X: Any, y: Any) -> Self:
-        self.n_features_in_ = X.shape[1]
-        self.model_ = neighbors.KNeighborsClassifier(**self._settings(X.shape[0])).fit(X, y)
-        self.classes_ = self.model_.classes_
-        return self
+    @property
+    def classes_(self) -> Any:
+        return self.model_.classes_
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities, their columns in the order of `classes_`."""
@@ -40,8 +42,3 @@ class KNeighborsClassifier(ClassifierMixin, _Neighbours):  # type: ignore[misc]
 
 class KNeighborsRegressor(RegressorMixin, _Neighbours):  # type: ignore[misc]
     __doc__ = _Neighbours.__doc__
-
-    def fit(self, X: Any, y: Any) -> Self:
-        self.n_features_in_ = X.shape[1]
-        self.model_ = neighbors.KNeighborsRegressor(**self._settings(X.shape[0])).fit(X, y)
-        return self

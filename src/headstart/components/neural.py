@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.neural_network import MLPClassifier as _Classifier
 from sklearn.neural_network import MLPRegressor as _Regressor
+
+from headstart.components._shared import DelegateClassifier, ScaledTarget
 
 
 @dataclass(eq=False, repr=False)
@@ -38,35 +40,17 @@ class _MLP(BaseEstimator):  # type: ignore[misc]
         return settings
 
 
-class MLPClassifier(ClassifierMixin, _MLP):  # type: ignore[misc]
+class MLPClassifier(DelegateClassifier, _MLP):
     __doc__ = _MLP.__doc__
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        y = np.asarray(y)
-        self.n_features_in_ = X.shape[1]
-        self.classes_, counts = np.unique(y, return_counts=True)
+    def _make(self, X: Any, y: Any) -> Any:
+        _, counts = np.unique(y, return_counts=True)
         enough = len(y) >= 100 and len(y) // 10 >= len(counts) and int(counts.min()) >= 2
-        self.model_ = _Classifier(**self._settings(len(y), enough)).fit(X, y, sample_weight)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities, their columns in the order of `classes_`."""
-        return self.model_.predict_proba(X)
+        return _Classifier(**self._settings(X.shape[0], enough))
 
 
-class MLPRegressor(RegressorMixin, _MLP):  # type: ignore[misc]
+class MLPRegressor(ScaledTarget, _MLP):
     """As `MLPClassifier`, on a target of mean 0 and standard deviation 1."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        y = np.asarray(y, dtype=np.float64)
-        self.n_features_in_ = X.shape[1]
-        self.mean_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
-        model = _Regressor(**self._settings(len(y), len(y) >= 100))
-        self.model_ = model.fit(X, (y - self.mean_) / self.scale_, sample_weight)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X) * self.scale_ + self.mean_
+    def _make(self, X: Any, y: Any) -> Any:
+        return _Regressor(**self._settings(X.shape[0], len(y) >= 100))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 
+@dataclass(eq=False, repr=False)
 class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn the columns of a raw table into numbers and categories.
 
@@ -39,17 +41,10 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Of the reduction of texts.
     """
 
-    def __init__(
-        self,
-        kinds: dict[str, str],
-        max_categories: int = 200,
-        text_components: int = 30,
-        random_state: int | None = None,
-    ) -> None:
-        self.kinds = kinds
-        self.max_categories = max_categories
-        self.text_components = text_components
-        self.random_state = random_state
+    kinds: dict[str, str]
+    max_categories: int = 200
+    text_components: int = 30
+    random_state: int | None = None
 
     def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
         self.fit_transform(X, y)

@@ -13,12 +13,13 @@ from math import comb
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn import decomposition, ensemble, kernel_approximation, preprocessing, random_projection
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import FeatureAgglomeration
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
+
+from headstart.components._shared import dense
 
 
 class _Step(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -27,8 +28,8 @@ class _Step(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     step_: Any
 
     def transform(self, X: Any) -> Any:
-        X = _dense(X)
-        return X if self.step_ is None else _dense(self.step_.transform(X))
+        X = dense(X)
+        return X if self.step_ is None else dense(self.step_.transform(X))
 
 
 class _Fitted(_Step, ABC):
@@ -42,16 +43,12 @@ class _Fitted(_Step, ABC):
         return X
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        X = _dense(X)
+        X = dense(X)
         self.n_features_in_ = X.shape[1]
         self.step_ = self._make(X)
         if self.step_ is not None:
             self.step_.fit(self._rows(X), y)
         return self
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if issparse(X) else np.asarray(X, dtype=np.float64)
 
 
 def _constant(X: Any) -> bool:
@@ -127,15 +124,8 @@ class KernelPCA(_Fitted):
                 self.kernel, gamma=gamma, coef0=self.coef0, n_components=rows, random_state=self.random_state, **degree
             )
             return make_pipeline(features, decomposition.PCA(count, random_state=self.random_state))
-        return decomposition.KernelPCA(
-            count,
-            kernel=self.kernel,
-            gamma=gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            eigen_solver=self.eigen_solver,
-            random_state=self.random_state,
-        )
+        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in ("relative", "max_rows")}
+        return decomposition.KernelPCA(**{**settings, "n_components": count, "gamma": gamma})
 
 
 @dataclass(eq=False, repr=False)
@@ -173,10 +163,10 @@ class KitchenSinks(_Fitted):
     random_state: Any = None
 
     def _make(self, X: Any) -> Any:
-        gamma = self.gamma / X.shape[1] if self.relative else self.gamma
-        return kernel_approximation.RBFSampler(
-            gamma=gamma, n_components=self.n_components, random_state=self.random_state
-        )
+        settings: dict[str, Any] = self.get_params(deep=False)
+        if settings.pop("relative"):
+            settings["gamma"] /= X.shape[1]
+        return kernel_approximation.RBFSampler(**settings)
 
 
 @dataclass(eq=False, repr=False)
@@ -194,7 +184,7 @@ class FastICA(_Step):
     random_state: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        X = _dense(X)
+        X = dense(X)
         self.n_features_in_ = X.shape[1]
         rank = int(np.linalg.matrix_rank(X - X.mean(axis=0)))
         self.step_ = None
@@ -210,15 +200,9 @@ class FastICA(_Step):
         return self
 
     def _ica(self, count: int | None) -> Any:
-        return decomposition.FastICA(
-            count,
-            algorithm=self.algorithm,
-            fun=self.fun,
-            whiten=False if count is None else "unit-variance",
-            max_iter=self.max_iter,
-            tol=1e-3,
-            random_state=self.random_state,
-        )
+        whiten = False if count is None else "unit-variance"
+        settings = {**self.get_params(deep=False), "n_components": count, "whiten": whiten}
+        return decomposition.FastICA(**settings, tol=1e-3)
 
 
 @dataclass(eq=False, repr=False)
@@ -231,12 +215,8 @@ class FactorAnalysis(_Fitted):
     random_state: Any = None
 
     def _make(self, X: Any) -> Any:
-        return decomposition.FactorAnalysis(
-            min(self.n_components, *X.shape),
-            svd_method=self.svd_method,
-            max_iter=self.max_iter,
-            random_state=0 if self.random_state is None else self.random_state,
-        )
+        settings = {**self.get_params(deep=False), "n_components": min(self.n_components, *X.shape)}
+        return decomposition.FactorAnalysis(**{**settings, "random_state": self.random_state or 0})
 
 
 @dataclass(eq=False, repr=False)
@@ -250,9 +230,8 @@ class TruncatedSVD(_Fitted):
     def _make(self, X: Any) -> Any:
         if X.shape[1] < 2:
             return None
-        return decomposition.TruncatedSVD(
-            min(self.n_components, *X.shape), n_iter=self.n_iter, random_state=self.random_state
-        )
+        settings = {**self.get_params(deep=False), "n_components": min(self.n_components, *X.shape)}
+        return decomposition.TruncatedSVD(**settings)
 
 
 @dataclass(eq=False, repr=False)
@@ -285,7 +264,7 @@ class Agglomeration(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     pooling_func: str = "mean"
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        X = _dense(X)
+        X = dense(X)
         self.n_features_in_ = X.shape[1]
         self.labels_ = None
         if X.shape[1] > 1:
@@ -297,7 +276,7 @@ class Agglomeration(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        X = _dense(X)
+        X = dense(X)
         if self.labels_ is None:
             return X
         pooled: Any = {"mean": np.mean, "median": np.median, "max": np.max}[self.pooling_func]
@@ -345,15 +324,7 @@ class RandomTreesEmbedding(_Fitted):
     random_state: Any = None
 
     def _make(self, X: Any) -> Any:  # noqa: ARG002
-        return ensemble.RandomTreesEmbedding(
-            self.n_estimators,
-            max_depth=self.max_depth,
-            min_samples_split=self.min_samples_split,
-            min_samples_leaf=self.min_samples_leaf,
-            sparse_output=False,
-            n_jobs=1,
-            random_state=self.random_state,
-        )
+        return ensemble.RandomTreesEmbedding(**self.get_params(deep=False), sparse_output=False, n_jobs=1)
 
 
 @dataclass(eq=False, repr=False)
@@ -365,11 +336,8 @@ class QuantileTransformer(_Fitted):
     random_state: Any = None
 
     def _make(self, X: Any) -> Any:
-        return preprocessing.QuantileTransformer(
-            n_quantiles=min(self.n_quantiles, len(X)),
-            output_distribution=self.output_distribution,
-            random_state=self.random_state,
-        )
+        settings = {**self.get_params(deep=False), "n_quantiles": min(self.n_quantiles, len(X))}
+        return preprocessing.QuantileTransformer(**settings)
 
 
 @dataclass(eq=False, repr=False)
@@ -382,11 +350,9 @@ class RobustScaler(_Fitted):
     with_scaling: bool = True
 
     def _make(self, X: Any) -> Any:  # noqa: ARG002
-        return preprocessing.RobustScaler(
-            quantile_range=(100 * self.q_min, 100 * self.q_max),
-            with_centering=self.with_centering,
-            with_scaling=self.with_scaling,
-        )
+        settings: dict[str, Any] = self.get_params(deep=False)
+        share = (100 * settings.pop("q_min"), 100 * settings.pop("q_max"))
+        return preprocessing.RobustScaler(quantile_range=share, **settings)
 
 
 @dataclass(eq=False, repr=False)

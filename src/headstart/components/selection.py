@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn import feature_selection
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.svm import LinearSVC
+
+from headstart.components._shared import dense
 
 
 class _Selection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -24,7 +25,7 @@ class _Selection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Which columns to keep; (d,) booleans."""
 
     def fit(self, X: Any, y: Any) -> Self:
-        X = _dense(X)
+        X = dense(X)
         self.n_features_in_ = X.shape[1]
         with warnings.catch_warnings():  # columns that are constant have no score: they come last, no need to say so
             warnings.simplefilter("ignore")
@@ -32,7 +33,7 @@ class _Selection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        return _dense(X)[:, self.support_]
+        return dense(X)[:, self.support_]
 
     def _scores(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Score and p-value of each column; the worst ones where they are not defined."""
@@ -45,10 +46,6 @@ class _Selection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         perfect = scores < 0  # a correlation that rounding made larger than 1
         scores, p_values = np.where(perfect, np.inf, scores), np.where(perfect, 0.0, p_values)
         return np.where(np.isnan(scores), -np.inf, scores), np.where(np.isnan(p_values), 1.0, p_values)
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if issparse(X) else np.asarray(X, dtype=np.float64)
 
 
 def _best(scores: Any, count: int) -> Any:
@@ -151,16 +148,9 @@ class SelectFromTrees(_Selection):
     random_state: Any = None
 
     def _chosen(self, X: Any, y: Any) -> Any:
-        trees = ExtraTreesClassifier(
-            self.n_estimators,
-            criterion=self.criterion,
-            max_features=max(1, int(X.shape[1] ** self.max_features)),
-            min_samples_leaf=self.min_samples_leaf,
-            min_samples_split=self.min_samples_split,
-            bootstrap=self.bootstrap,
-            n_jobs=1,
-            random_state=self.random_state,
-        )
+        settings: dict[str, Any] = self.get_params(deep=False)
+        settings["max_features"] = max(1, int(X.shape[1] ** self.max_features))
+        trees = ExtraTreesClassifier(**settings, n_jobs=1)
         importance = trees.fit(X, y).feature_importances_
         return importance >= importance.mean() * (1 - 1e-9)
 
@@ -174,9 +164,7 @@ class SelectFromLinearSVM(_Selection):
     random_state: Any = None
 
     def _chosen(self, X: Any, y: Any) -> Any:
-        machine = LinearSVC(
-            penalty="l1", loss="squared_hinge", dual=False, C=self.C, tol=self.tol, random_state=self.random_state
-        )
+        machine = LinearSVC(penalty="l1", loss="squared_hinge", dual=False, **self.get_params(deep=False))
         weight = np.abs(machine.fit(X, y).coef_).max(axis=0)
         chosen = weight > 1e-5
         return chosen if chosen.any() else _best(weight, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import TruncatedSVD
 
 
+@dataclass(eq=False, repr=False)
 class Densify(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A dense matrix: the same one if it has few columns, else its leading singular components.
 
@@ -23,10 +25,9 @@ class Densify(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Of the reduction.
     """
 
-    def __init__(self, max_columns: int = 500, n_components: int = 100, random_state: int | None = None) -> None:
-        self.max_columns = max_columns
-        self.n_components = n_components
-        self.random_state = random_state
+    max_columns: int = 500
+    n_components: int = 100
+    random_state: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         self.n_features_in_ = X.shape[1]

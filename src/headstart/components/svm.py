@@ -7,47 +7,39 @@ the decision values themselves.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn import linear_model, svm
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedKFold
 
+from headstart.components._shared import DelegateClassifier, seed_of
 
-class _MarginClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Adds probabilities to the classifier that `_make` returns."""
+
+class _MarginClassifier(DelegateClassifier):
+    """Adds probabilities to the classifier that `_margins` returns."""
 
     random_state: Any
     folds = 3
 
     @abstractmethod
-    def _make(self, X: Any) -> Any: ...
+    def _margins(self, X: Any) -> Any: ...
 
     def _calibrates(self) -> bool:
         return True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        y = np.asarray(y)
-        self.n_features_in_ = X.shape[1]
-        self.classes_, counts = np.unique(y, return_counts=True)
-        model = self._make(X)
-        if self._calibrates() and counts.min() >= self.folds:
-            splits = StratifiedKFold(self.folds, shuffle=True, random_state=_seed(self.random_state))
-            model = CalibratedClassifierCV(model, cv=splits, ensemble=False)
-        given = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)}
-        self.model_ = model.fit(X, y, **given)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X)
+    def _make(self, X: Any, y: Any) -> Any:
+        model = self._margins(X)
+        if not self._calibrates() or np.unique(y, return_counts=True)[1].min() < self.folds:
+            return model
+        splits = StratifiedKFold(self.folds, shuffle=True, random_state=seed_of(self.random_state))
+        return CalibratedClassifierCV(model, cv=splits, ensemble=False)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities, their columns in the order of `classes_`."""
         if hasattr(self.model_, "predict_proba"):
             return self.model_.predict_proba(X)
         values = np.asarray(self.model_.decision_function(X), dtype=np.float64)
@@ -55,10 +47,6 @@ class _MarginClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             second = expit(values)
             return np.column_stack([1 - second, second])
         return softmax(values, axis=1)
-
-
-def _seed(random_state: Any) -> int:
-    return 0 if random_state is None else int(random_state)
 
 
 @dataclass(eq=False, repr=False)
@@ -73,19 +61,10 @@ class LinearSVM(_MarginClassifier):
     class_weight: Any = None
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:
+    def _margins(self, X: Any) -> Any:
         # Of the two hinges, only the squared one has a primal solver.
         dual = self.loss == "hinge" or (self.penalty == "l2" and X.shape[0] < X.shape[1])
-        return svm.LinearSVC(
-            penalty=self.penalty,
-            loss=self.loss,
-            dual=dual,
-            C=self.C,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-        )
+        return svm.LinearSVC(**self.get_params(deep=False), dual=dual)
 
 
 @dataclass(eq=False, repr=False)
@@ -107,20 +86,11 @@ class KernelSVM(_MarginClassifier):
     class_weight: Any = None
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:
-        return svm.SVC(
-            C=self.C,
-            kernel=self.kernel,
-            gamma=self.gamma / X.shape[1] if self.relative else self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            shrinking=self.shrinking,
-            tol=self.tol,
-            cache_size=500,
-            max_iter=self.max_iter,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-        )
+    def _margins(self, X: Any) -> Any:
+        settings: dict[str, Any] = self.get_params(deep=False)
+        if settings.pop("relative"):
+            settings["gamma"] /= X.shape[1]
+        return svm.SVC(**settings, cache_size=500)
 
 
 @dataclass(eq=False, repr=False)
@@ -144,7 +114,7 @@ class SGD(_MarginClassifier):
     def _calibrates(self) -> bool:
         return self.loss not in ("log_loss", "modified_huber")
 
-    def _make(self, X: Any) -> Any:  # noqa: ARG002
+    def _margins(self, X: Any) -> Any:  # noqa: ARG002
         return linear_model.SGDClassifier(**self.get_params(deep=False), n_jobs=1)
 
 
@@ -158,7 +128,7 @@ class Perceptron(_MarginClassifier):
     class_weight: Any = None
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:  # noqa: ARG002
+    def _margins(self, X: Any) -> Any:  # noqa: ARG002
         return linear_model.Perceptron(**self.get_params(deep=False), n_jobs=1)
 
 
@@ -177,16 +147,9 @@ class PassiveAggressive(_MarginClassifier):
     class_weight: Any = None
     random_state: Any = None
 
-    def _make(self, X: Any) -> Any:  # noqa: ARG002
+    def _margins(self, X: Any) -> Any:  # noqa: ARG002
+        settings: dict[str, Any] = self.get_params(deep=False)
+        rate = "pa1" if settings.pop("loss") == "hinge" else "pa2"
         return linear_model.SGDClassifier(
-            loss="hinge",
-            penalty=None,
-            learning_rate="pa1" if self.loss == "hinge" else "pa2",
-            eta0=self.C,
-            average=self.average,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-            n_jobs=1,
+            loss="hinge", penalty=None, learning_rate=rate, eta0=settings.pop("C"), **settings, n_jobs=1
         )

@@ -14,13 +14,14 @@ setting              meaning
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn import ensemble, tree
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
+
+from headstart.components._shared import Delegate, DelegateClassifier
 
 
 def _features(rule: str, value: float, d: int) -> int:
@@ -31,25 +32,8 @@ def _features(rule: str, value: float, d: int) -> int:
     return max(1, int(value * d))
 
 
-class _Delegate(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    @abstractmethod
-    def _make(self, d: int) -> Any: ...
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        self.n_features_in_ = X.shape[1]
-        self.model_ = self._make(X.shape[1]).fit(X, y, sample_weight)
-        self.classes_ = self.model_.classes_
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        return self.model_.predict_proba(X)
-
-
 @dataclass(eq=False, repr=False)
-class SizedForest(_Delegate):
+class SizedForest(DelegateClassifier):
     """Random forest (``kind="random"``) or extremely randomised trees (``"extra"``)."""
 
     kind: str = "random"
@@ -63,23 +47,16 @@ class SizedForest(_Delegate):
     class_weight: Any = None
     random_state: Any = None
 
-    def _make(self, d: int) -> Any:
-        forest = ensemble.RandomForestClassifier if self.kind == "random" else ensemble.ExtraTreesClassifier
-        return forest(
-            self.n_estimators,
-            criterion=self.criterion,
-            max_features=_features(self.rule, self.max_features, d),
-            min_samples_split=self.min_samples_split,
-            min_samples_leaf=self.min_samples_leaf,
-            bootstrap=self.bootstrap,
-            class_weight=self.class_weight,
-            n_jobs=1,
-            random_state=self.random_state,
-        )
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
+        settings: dict[str, Any] = self.get_params(deep=False)
+        kind, rule = settings.pop("kind"), settings.pop("rule")
+        forest = ensemble.RandomForestClassifier if kind == "random" else ensemble.ExtraTreesClassifier
+        settings["max_features"] = _features(rule, self.max_features, X.shape[1])
+        return forest(**settings, n_jobs=1)
 
 
 @dataclass(eq=False, repr=False)
-class SizedTree(_Delegate):
+class SizedTree(DelegateClassifier):
     """Decision tree with a depth relative to the number of columns."""
 
     criterion: str = "gini"
@@ -91,21 +68,14 @@ class SizedTree(_Delegate):
     class_weight: Any = None
     random_state: Any = None
 
-    def _make(self, d: int) -> Any:
-        return tree.DecisionTreeClassifier(
-            criterion=self.criterion,
-            max_depth=max(1, round(self.max_depth_factor * d)),
-            min_samples_split=self.min_samples_split,
-            min_samples_leaf=self.min_samples_leaf,
-            min_weight_fraction_leaf=self.min_weight_fraction_leaf,
-            min_impurity_decrease=self.min_impurity_decrease,
-            class_weight=self.class_weight,
-            random_state=self.random_state,
-        )
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
+        settings: dict[str, Any] = self.get_params(deep=False)
+        depth = max(1, round(settings.pop("max_depth_factor") * X.shape[1]))
+        return tree.DecisionTreeClassifier(**settings, max_depth=depth)
 
 
 @dataclass(eq=False, repr=False)
-class SizedGradientBoosting(_Delegate):
+class SizedGradientBoosting(DelegateClassifier):
     """Gradient boosting of scikit-learn with `max_features` by a rule."""
 
     rule: str = "log"
@@ -118,13 +88,14 @@ class SizedGradientBoosting(_Delegate):
     max_features: float = 1.0
     random_state: Any = None
 
-    def _make(self, d: int) -> Any:
-        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in ("rule", "max_features")}
-        return ensemble.GradientBoostingClassifier(**settings, max_features=_features(self.rule, self.max_features, d))
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
+        settings: dict[str, Any] = self.get_params(deep=False)
+        settings["max_features"] = _features(settings.pop("rule"), self.max_features, X.shape[1])
+        return ensemble.GradientBoostingClassifier(**settings)
 
 
 @dataclass(eq=False, repr=False)
-class AdaBoost(_Delegate):
+class AdaBoost(DelegateClassifier):
     """AdaBoost over trees of a given depth."""
 
     n_estimators: int = 50
@@ -132,17 +103,13 @@ class AdaBoost(_Delegate):
     max_depth: int = 1
     random_state: Any = None
 
-    def _make(self, d: int) -> Any:  # noqa: ARG002
-        return ensemble.AdaBoostClassifier(
-            tree.DecisionTreeClassifier(max_depth=self.max_depth),
-            n_estimators=self.n_estimators,
-            learning_rate=self.learning_rate,
-            random_state=self.random_state,
-        )
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
+        settings: dict[str, Any] = self.get_params(deep=False)
+        return ensemble.AdaBoostClassifier(tree.DecisionTreeClassifier(max_depth=settings.pop("max_depth")), **settings)
 
 
 @dataclass(eq=False, repr=False)
-class AdaBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class AdaBoostRegressor(RegressorMixin, Delegate):  # type: ignore[misc]
     """AdaBoost over regression trees of a given depth."""
 
     n_estimators: int = 50
@@ -151,17 +118,6 @@ class AdaBoostRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     loss: str = "linear"
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        self.n_features_in_ = X.shape[1]
-        model = ensemble.AdaBoostRegressor(
-            tree.DecisionTreeRegressor(max_depth=self.max_depth),
-            n_estimators=self.n_estimators,
-            learning_rate=self.learning_rate,
-            loss=self.loss,
-            random_state=self.random_state,
-        )
-        self.model_ = model.fit(X, y, sample_weight)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X)
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
+        settings: dict[str, Any] = self.get_params(deep=False)
+        return ensemble.AdaBoostRegressor(tree.DecisionTreeRegressor(max_depth=settings.pop("max_depth")), **settings)

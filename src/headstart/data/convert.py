@@ -21,7 +21,7 @@ from pandas.api import types
 
 from headstart.data.columns import ColumnSpec, Kind, dense, plain_numbers
 from headstart.data.dates import as_moments, read_dates, read_epoch
-from headstart.data.errors import TableError
+from headstart.data.errors import TableError, listed
 from headstart.data.values import Distinct, distinct_texts, to_numbers, to_truths
 
 TEXT_DTYPE: Any = pd.Series(["a"]).dtype
@@ -158,5 +158,4 @@ _ADVICE = "fix the values, or declare the column's kind (kinds=...) when trainin
 
 
 def _some(values: tuple[str, ...]) -> str:
-    shown = ", ".join(repr(v[:40]) for v in values[:3])
-    return shown + (f" and {len(values) - 3} more" if len(values) > 3 else "")
+    return listed((repr(v[:40]) for v in values), 3)

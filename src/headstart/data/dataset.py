@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from headstart.data.columns import Kind
-from headstart.data.errors import DataWarning, TableError
+from headstart.data.errors import DataWarning, TableError, listed
 from headstart.data.features import Features, read_features, read_sparse
 from headstart.data.hashing import ContentHash
-from headstart.data.leaks import likely_leaks
 from headstart.data.read import read_table
 from headstart.data.roles import Roles, as_column, read_groups, read_times, read_weights
 from headstart.data.schema import Schema
@@ -30,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 MINIMUM_ROWS = 4
 """Fewest rows with a target: two to learn from and two to judge by."""
+_SHOWN = 6
+_PROBE_ROWS = 1000
+"""A look at these rows for columns that give the target away spares nearly every column the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,20 +179,9 @@ class Dataset:
         >>> dataset.task, dataset.classes.tolist(), dataset.y[:3].tolist()
         ('binary', ['no', 'yes'], [1, 0, 1])
         """
-        columns = [
-            None if given is None else as_column(given, what)
-            for what, given in (("y", y), ("weights", weights), ("groups", groups), ("times", times))
-        ]
-        return cls.from_table(
-            X,
-            columns[0],
-            task=task,
-            kinds=kinds,
-            weights=columns[1],
-            groups=columns[2],
-            times=columns[3],
-            name=name,
-        )
+        given = {"y": y, "weights": weights, "groups": groups, "times": times}
+        columns: dict[str, Any] = {role: None if v is None else as_column(v, role) for role, v in given.items()}
+        return cls.from_table(X, columns.pop("y"), task=task, kinds=kinds, name=name, **columns)
 
     @property
     def n_rows(self) -> int:
@@ -244,15 +235,41 @@ class Dataset:
         }
         return replace(self, X=X, **arrays)
 
-    def encode_like(self, source: Any) -> Any:
-        """New data in the form of `X`; see `headstart.data.schema.Schema.apply`."""
-        return self.schema.apply(source)
-
     def describe(self) -> str:
-        """A short report for people."""
-        from headstart.data.report import describe
+        """A short report for people: size, task, columns by kind, and notes."""
+        lines = [f"{self.name}: {self.n_rows} rows × {self.n_features} columns"]
+        if self.task is None:
+            lines.append("no target")
+        else:
+            lines.append(
+                f"target {self.target!r}: {self._describe_target()}; default metric {default_metric(self.task)}"
+            )
+        lines += self._describe_kinds()
+        extras = [f for f in ("weights", "groups", "times") if getattr(self, f) is not None]
+        if extras:
+            lines.append(f"with {', '.join(extras)}")
+        return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
 
-        return describe(self)
+    def _describe_target(self) -> str:
+        y: Any = self.y
+        if self.classes is None:
+            return f"regression, {y.min():.4g} to {y.max():.4g}, mean {y.mean():.4g}"
+        counts = np.bincount(y, minlength=len(self.classes))
+        shown = listed((f"{label} {n}" for label, n in zip(self.classes, counts, strict=True)), _SHOWN)
+        return f"{self.task} ({shown})"
+
+    def _describe_kinds(self) -> list[str]:
+        if self.is_sparse:
+            density = self.X.nnz / max(1, self.n_rows * self.n_features)
+            return [f"  numeric      {self.n_features:>5}  sparse, {density:.2%} filled"]
+        missing = self.X.isna().mean()
+        lines = []
+        for kind in Kind:
+            if columns := [str(name) for name, held in self.kinds.items() if held is kind]:
+                names = ", ".join(columns[:_SHOWN]) + (", …" if len(columns) > _SHOWN else "")
+                gaps = f"  {missing[columns].mean():.1%} missing" if missing[columns].any() else ""
+                lines.append(f"  {kind:<12} {len(columns):>5}  {names}{gaps}")
+        return lines
 
     def __repr__(self) -> str:
         return f"Dataset {self.name!r}: {self.task or 'no target'}, {self.n_rows} rows × {self.n_features} columns"
@@ -286,15 +303,44 @@ def _concerns(target: Target, features: Features) -> list[str]:
         counts = np.bincount(target.values, minlength=len(target.classes))
         single = [str(label) for label, count in zip(target.classes, counts, strict=True) if count == 1]
         if single:
-            shown = ", ".join(single[:3]) + (f" and {len(single) - 3} more" if len(single) > 3 else "")
-            concerns.append(f"classes with a single row are trained on but never validated: {shown}")
+            concerns.append(f"classes with a single row are trained on but never validated: {listed(single, 3)}")
     if features.schema.n_sparse is None:
         n_classes = None if target.classes is None else len(target.classes)
-        for name in likely_leaks(features.X, features.schema.kinds, target.values, n_classes):
+        for name in _likely_leaks(features.X, features.schema.kinds, target.values, n_classes):
             concerns.append(
                 f"column {name!r} maps one to one to the target; leave it out unless it is known at prediction time"
             )
     return concerns
 
 
-__all__ = ["MINIMUM_ROWS", "Dataset", "default_metric"]
+def _likely_leaks(frame: pd.DataFrame, kinds: Mapping[str, Kind], y: NDArray[Any], n_classes: int | None) -> list[str]:
+    """Columns that stand one to one for the target.
+
+    For a classification: every class has one value of the column and every value one class. For a regression: the
+    column is the target, or a linear function of it.
+    """
+    names = [name for name in frame.columns if kinds[name] not in (Kind.ID, Kind.CONSTANT)]
+    if n_classes is None:
+        return [n for n in names if frame[n].dtype.kind == "f" and _is_linear(frame[n].to_numpy(), y)]
+    return [n for n in names if _match(frame[n].iloc[:_PROBE_ROWS], y[:_PROBE_ROWS]) and _match(frame[n], y, n_classes)]
+
+
+def _match(column: pd.Series[Any], y: NDArray[Any], n_classes: int | None = None) -> bool:
+    codes = pd.factorize(column)[0].astype(np.int64) + 1  # missing is a value as any other
+    width = int(y.max()) + 1
+    pairs, values = len(pd.unique(codes * width + y)), len(pd.unique(codes))
+    return pairs == values == (len(pd.unique(y)) if n_classes is None else n_classes)
+
+
+def _is_linear(values: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
+    known = ~np.isnan(values)
+    if known.sum() < max(4, 0.5 * len(y)):
+        return False
+    a, b = values[known], y[known]
+    return _correlated(a[:_PROBE_ROWS], b[:_PROBE_ROWS]) and _correlated(a, b)
+
+
+def _correlated(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+    a, b = a - a.mean(), b - b.mean()
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return scale > 0 and abs(float(a @ b)) > (1 - 1e-10) * scale

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pandas as pd
 
 from headstart.data.dialect import SAMPLE_BYTES, Dialect, find_dialect
-from headstart.data.errors import TableError
+from headstart.data.errors import TableError, listed
 
 _EXACT: dict[str, Any] = (
     {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
@@ -141,10 +141,9 @@ def _check_widths(stream: BinaryIO, dialect: Dialect, width: int) -> None:
     finally:
         text.detach()
     if wrong:
-        shown = ", ".join(f"row {number} has {cells}" for number, cells in wrong[:3])
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        shown = listed((f"row {number} has {cells}" for number, cells in wrong), 3)
         raise TableError(
-            f"every row must have as many cells as there are columns, {width}; {shown}{more} "
+            f"every row must have as many cells as there are columns, {width}; {shown} "
             f"(separator {dialect.separator!r}, quote {dialect.quote!r}); fix these rows, or give "
             "dialect={'separator': ..., 'quote': ...}"
         )

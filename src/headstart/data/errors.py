@@ -24,6 +24,14 @@ def column_hint(name: str, columns: Iterable[str]) -> str:
     """
     names = list(columns)
     close = get_close_matches(name, names, n=1) or [n for n in names if n.lower() == name.lower()]
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    listed = ", ".join(names[:12]) + more if names else "none"
-    return (f"did you mean {close[0]!r}? " if close else "") + f"Columns are {listed}"
+    return (f"did you mean {close[0]!r}? " if close else "") + f"Columns are {listed(names, 12) or 'none'}"
+
+
+def listed(items: Iterable[str], most: int = 5) -> str:
+    """The first few of them, and how many more there are.
+
+    >>> listed("abc", 2)
+    'a, b and 1 more'
+    """
+    texts = list(items)
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")

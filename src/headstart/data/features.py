@@ -11,7 +11,7 @@ from scipy import sparse
 
 from headstart.data.columns import ColumnSpec, Kind, infer_columns
 from headstart.data.convert import Converted, convert, finite_or_missing
-from headstart.data.errors import TableError
+from headstart.data.errors import TableError, listed
 from headstart.data.schema import Schema
 
 
@@ -103,13 +103,13 @@ def _notes(
     notes = []
     ids = [n for n, s in specs.items() if s.kind is Kind.ID and n not in declared]
     if ids:
-        notes.append(f"columns that look like ids are not used unless their kind is declared: {_listed(ids)}")
+        notes.append(f"columns that look like ids are not used unless their kind is declared: {listed(map(repr, ids))}")
     constants = [n for n, s in specs.items() if s.kind is Kind.CONSTANT and n not in declared]
     if constants:
-        notes.append(f"columns with at most one value are not used: {_listed(constants)}")
+        notes.append(f"columns with at most one value are not used: {listed(map(repr, constants))}")
     as_text = [n for n, s in specs.items() if s.kind is Kind.NUMERIC and s.format and frame[n].dtype.kind not in "biuf"]
     if as_text:
-        notes.append(f"columns with numbers stored as text: {_listed(as_text)}")
+        notes.append(f"columns with numbers stored as text: {listed(map(repr, as_text))}")
     for name, column in converted.items():
         if column.unread:
             shown = ", ".join(repr(v[:30]) for v in column.unread[:3])
@@ -123,12 +123,4 @@ def _infinities(converted: Mapping[str, Converted]) -> list[str]:
     found = {name: c.infinite for name, c in converted.items() if c.infinite}
     if not found:
         return []
-    return [f"{sum(found.values())} infinite values are treated as missing, in {_listed(list(found))}"]
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:5]))
-    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-__all__ = ["Features", "read_features", "read_sparse"]
+    return [f"{sum(found.values())} infinite values are treated as missing, in {listed(map(repr, found))}"]

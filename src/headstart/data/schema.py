@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy import sparse
 
 from headstart.data.columns import ColumnSpec, Kind
 from headstart.data.convert import convert, finite_or_missing
-from headstart.data.errors import DataWarning, TableError, column_hint
+from headstart.data.errors import DataWarning, TableError, column_hint, listed
 from headstart.data.read import read_table
 
 _DISPENSABLE = (Kind.ID, Kind.CONSTANT)
@@ -40,16 +39,14 @@ class Schema:
     others: tuple[str, ...] = ()
     by_position: bool = False
     n_sparse: int | None = None
-    _names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", dict(self.columns))
-        object.__setattr__(self, "_names", tuple(self.columns))
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names in their order."""
-        return self._names
+        return tuple(self.columns)
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -116,13 +113,13 @@ class Schema:
         present = set(found)
         absent = [n for n, spec in self.columns.items() if n not in present and spec.kind not in _DISPENSABLE]
         if absent:
-            named = ", ".join(map(repr, absent[:5])) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+            named = listed(map(repr, absent))
             raise TableError(
                 f"the table must have all training columns, {named} not found; {column_hint(absent[0], found)}"
             )
         added = [n for n in found if n not in self.columns and n not in self.others]
         if added:
-            named = ", ".join(map(repr, added[:5])) + (f" and {len(added) - 5} more" if len(added) > 5 else "")
+            named = listed(map(repr, added))
             warnings.warn(f"columns not in the training table are ignored: {named}", DataWarning, stacklevel=4)
 
     def _apply_sparse(self, source: Any) -> Any:
@@ -154,15 +151,6 @@ class Schema:
         """The schema that `to_dict` described."""
         columns = {c["name"]: ColumnSpec(Kind(c["kind"]), c["format"], c["lenient"]) for c in content["columns"]}
         return cls(columns, tuple(content["others"]), content["by_position"], content["n_sparse"])
-
-    def to_json(self) -> str:
-        """As text."""
-        return json.dumps(self.to_dict())
-
-    @classmethod
-    def from_json(cls, text: str) -> Schema:
-        """The schema that `to_json` wrote."""
-        return cls.from_dict(json.loads(text))
 
 
 def _has_names(source: Any) -> bool:

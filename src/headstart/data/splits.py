@@ -239,10 +239,7 @@ def _grouped(
 def _by_time(dataset: Dataset, times: NDArray[Any], folds: int, holdout: float | None, repeats: int | None) -> Splits:
     if repeats not in (None, 1):
         raise TableError(f"repeats must be 1 when rows are split by time, got {repeats}: there is only one past")
-    if holdout is not None:
-        cuts = [1 - holdout, 1.0]
-    else:
-        cuts = [k / (folds + 1) for k in range(1, folds + 2)]
+    cuts = [k / (folds + 1) for k in range(1, folds + 2)] if holdout is None else [1 - holdout, 1.0]
     pairs = time_pairs(times, cuts)
     notes = []
     if dataset.classes is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headstart.space.parameters import Parameter, parameter_to_dict
+from headstart.space.parameters import parameter_to_dict
 from headstart.space.space import PipelineSpace
 from headstart.space.stages import Algorithm
 
@@ -70,11 +70,7 @@ def misfit(space: PipelineSpace, other: PipelineSpace) -> Misfit:
 
 
 def _columns(algorithm: Algorithm) -> list[dict[str, Any]]:
-    return [_without_default(parameter) for parameter in algorithm.params]
-
-
-def _without_default(parameter: Parameter) -> dict[str, Any]:
-    return {key: value for key, value in parameter_to_dict(parameter).items() if key != "default"}
+    return [{k: v for k, v in parameter_to_dict(p).items() if k != "default"} for p in algorithm.params]
 
 
 def _list(names: tuple[str, ...] | list[str]) -> str:

@@ -20,8 +20,7 @@ from headstart.space.encoded import Encoded
 from headstart.space.layout import Clause, Layout
 from headstart.space.parameters import Categorical
 from headstart.space.pipeline import Pipeline, Value
-from headstart.space.selection import selected
-from headstart.space.stages import Algorithm, Stage
+from headstart.space.stages import Algorithm, Stage, selected
 
 Array = NDArray[np.float64]
 Forbidden = Mapping[str, Sequence[Value]]

@@ -28,8 +28,8 @@ sizes                           clipped to the rows and columns of a table inste
 
 from __future__ import annotations
 
+from headstart.space.catalog import _parts as p
 from headstart.space.catalog import admm_small
-from headstart.space.catalog._parts import KERNEL_GAMMA, OURS, flag, kernel_params, tree_params
 from headstart.space.parameters import Categorical, Float, Integer
 from headstart.space.space import PipelineSpace
 from headstart.space.stages import Algorithm, Stage
@@ -52,141 +52,107 @@ def space() -> PipelineSpace:
 
 def _more_scalers() -> list[Algorithm]:
     return [
-        Algorithm("binarizer", "sklearn.preprocessing:Binarizer"),
-        Algorithm(
+        p.algorithm("binarizer", "sklearn.preprocessing:Binarizer"),
+        p.algorithm(
             "k_bins_discretizer",
-            f"{OURS}.reducers:KBinsDiscretizer",
-            [Integer("n_bins", 2, 20, default=5), Categorical("strategy", ("quantile", "uniform", "kmeans"))],
+            ".reducers:KBinsDiscretizer",
+            Integer("n_bins", 2, 20, default=5),
+            Categorical("strategy", ("quantile", "uniform", "kmeans")),
         ),
     ]
 
 
 def _transformers() -> list[Algorithm]:
-    reducers = f"{OURS}.reducers"
-    kernels = ("rbf", "poly", "sigmoid", "cosine")
     components = Integer("n_components", 10, 256, default=100)
     return [
-        Algorithm(
+        p.algorithm(
             "sparse_random_projection",
-            f"{reducers}:RandomProjection",
-            [Float("density", 0.01, 1.0, log=True, default=0.3), components],
+            ".reducers:RandomProjection",
+            Float("density", 0.01, 1.0, log=True, default=0.3),
+            components,
         ),
-        Algorithm("gaussian_random_projection", f"{reducers}:RandomProjection", [components]),
-        Algorithm(
-            "rbf_sampler",
-            f"{reducers}:KitchenSinks",
-            [
-                Float("gamma", *KERNEL_GAMMA, log=True, default=1.0),
-                Integer("n_components", 50, 10000, log=True, default=100),
-            ],
-        ),
-        Algorithm(
-            "nystroem",
-            f"{reducers}:Nystroem",
-            [Integer("n_components", 50, 10000, log=True, default=100), *kernel_params(kernels)],
-        ),
-        Algorithm(
+        p.algorithm("gaussian_random_projection", ".reducers:RandomProjection", components),
+        p.algorithm("rbf_sampler", ".reducers:KitchenSinks", p.WIDTH_OF_SINKS, p.SAMPLES),
+        p.algorithm("nystroem", ".reducers:Nystroem", p.SAMPLES, *p.kernel_params("cosine")),
+        p.algorithm(
             "truncated_svd",
-            f"{reducers}:TruncatedSVD",
-            [Integer("n_components", 10, 256, default=128), Integer("n_iter", 2, 10, default=5)],
+            ".reducers:TruncatedSVD",
+            Integer("n_components", 10, 256, default=128),
+            Integer("n_iter", 2, 10, default=5),
         ),
-        Algorithm(
+        p.algorithm(
             "kernel_pca",
-            f"{reducers}:KernelPCA",
-            [
-                Integer("n_components", 10, 2000, default=100),
-                *kernel_params(kernels, default=1.0),
-                Categorical("eigen_solver", ("auto", "randomized")),
-            ],
+            ".reducers:KernelPCA",
+            p.KERNEL_COMPONENTS,
+            *p.kernel_params("cosine", default=1.0),
+            Categorical("eigen_solver", ("auto", "randomized")),
         ),
-        Algorithm(
+        p.algorithm(
             "fast_ica",
-            f"{reducers}:FastICA",
-            [
-                Categorical("algorithm", ("parallel", "deflation")),
-                Categorical("fun", ("logcosh", "exp", "cube")),
-                flag("whiten", True),
-                Integer("n_components", 10, 2000, default=100, when={"whiten": (True,)}),
-                Integer("max_iter", 100, 500, default=200),
-            ],
+            ".reducers:FastICA",
+            p.ICA_ALGORITHM,
+            p.ICA_FUN,
+            p.flag("whiten", True),
+            p.ICA_COMPONENTS,
+            Integer("max_iter", 100, 500, default=200),
         ),
-        Algorithm(
+        p.algorithm(
             "factor_analysis",
-            f"{reducers}:FactorAnalysis",
-            [
-                Integer("n_components", 10, 256, default=100),
-                Categorical("svd_method", ("randomized", "lapack")),
-                Integer("max_iter", 100, 1000, default=1000),
-            ],
+            ".reducers:FactorAnalysis",
+            Integer("n_components", 10, 256, default=100),
+            Categorical("svd_method", ("randomized", "lapack")),
+            Integer("max_iter", 100, 1000, default=1000),
         ),
     ]
 
 
 def _selectors() -> list[Algorithm]:
-    selection = f"{OURS}.selection"
-    alpha = Float("alpha", 0.01, 0.5, default=0.1)
     return [
         Algorithm("none"),
-        Algorithm("select_percentile", f"{selection}:SelectPercentile", [Integer("percentile", 1, 99, default=50)]),
-        Algorithm("select_fpr", f"{selection}:SelectRates", [alpha], {"mode": "fpr"}),
-        Algorithm("select_fdr", f"{selection}:SelectRates", [alpha], {"mode": "fdr"}),
-        Algorithm("select_fwe", f"{selection}:SelectRates", [alpha], {"mode": "fwe"}),
-        Algorithm("variance_threshold", f"{selection}:VarianceThreshold", [Float("threshold", 0.0, 0.2, default=0.0)]),
+        p.algorithm("select_percentile", ".selection:SelectPercentile", Integer("percentile", 1, 99, default=50)),
+        p.algorithm("select_fpr", ".selection:SelectRates", p.SELECTION_ALPHA, mode="fpr"),
+        p.algorithm("select_fdr", ".selection:SelectRates", p.SELECTION_ALPHA, mode="fdr"),
+        p.algorithm("select_fwe", ".selection:SelectRates", p.SELECTION_ALPHA, mode="fwe"),
+        p.algorithm("variance_threshold", ".selection:VarianceThreshold", Float("threshold", 0.0, 0.2, default=0.0)),
     ]
 
 
 def _more_estimators() -> list[Algorithm]:
     return [
-        Algorithm(
-            "adaboost",
-            f"{OURS}.trees:AdaBoost",
-            [
-                Float("learning_rate", 0.01, 2.0, log=True, default=0.1),
-                Integer("n_estimators", 50, 500, default=50),
-                Integer("max_depth", 1, 10, default=1),
-            ],
-        ),
-        Algorithm(
+        p.algorithm("adaboost", ".trees:AdaBoost", p.STUMP_RATE, p.STUMPS, p.STUMP_DEPTH),
+        p.algorithm(
             "decision_tree",
-            f"{OURS}.trees:SizedTree",
-            [
-                Float("max_depth_factor", 0.0, 2.0, default=0.5),
-                Float("min_weight_fraction_leaf", 0.0, 0.2, default=0.0),
-                Float("min_impurity_decrease", 0.0, 0.2, default=0.0),
-                Categorical("criterion", ("gini", "entropy")),
-                *tree_params(),
-            ],
+            ".trees:SizedTree",
+            p.DEPTH_FACTOR,
+            Float("min_weight_fraction_leaf", 0.0, 0.2, default=0.0),
+            Float("min_impurity_decrease", 0.0, 0.2, default=0.0),
+            p.CRITERION,
+            *p.NODES,
         ),
-        Algorithm(
+        p.algorithm(
             "gaussian_process",
-            f"{OURS}.small:GaussianProcessClassifier",
-            [
-                Categorical("kernel", ("rbf", "matern32", "matern52", "rational_quadratic")),
-                Integer("max_iter_predict", 50, 200, default=100),
-            ],
+            ".small:GaussianProcessClassifier",
+            p.GP_KERNEL,
+            Integer("max_iter_predict", 50, 200, default=100),
         ),
-        Algorithm(
+        p.algorithm(
             "logistic_regression",
-            f"{OURS}.linear:LogisticRegression",
-            [
-                Float("C", 0.03125, 32768.0, log=True, default=1.0),
-                Float("tol", 1e-5, 0.1, log=True, default=1e-4),
-                Categorical("penalty", ("l2", "l1", "elasticnet")),
-                flag("fit_intercept", True),
-                Float("l1_ratio", 0.01, 0.99, default=0.5, when={"penalty": ("elasticnet",)}),
-            ],
+            ".linear:LogisticRegression",
+            p.C,
+            p.TOL,
+            p.PENALTIES,
+            p.flag("fit_intercept", True),
+            Float("l1_ratio", 0.01, 0.99, default=0.5, when={"penalty": ("elasticnet",)}),
         ),
-        Algorithm(
+        p.algorithm(
             "mlp",
-            f"{OURS}.neural:MLPClassifier",
-            [
-                Float("alpha", 1e-7, 0.1, log=True, default=1e-4),
-                Float("learning_rate_init", 1e-4, 0.5, log=True, default=1e-3),
-                Integer("n_layers", 1, 3, default=1),
-                Integer("width", 16, 264, log=True, default=100),
-                Categorical("activation", ("relu", "tanh")),
-                Categorical("solver", ("adam", "sgd")),
-                flag("early_stopping"),
-            ],
+            ".neural:MLPClassifier",
+            p.SGD_ALPHA,
+            Float("learning_rate_init", 1e-4, 0.5, log=True, default=1e-3),
+            Integer("n_layers", 1, 3, default=1),
+            Integer("width", 16, 264, log=True, default=100),
+            Categorical("activation", ("relu", "tanh")),
+            Categorical("solver", ("adam", "sgd")),
+            p.flag("early_stopping"),
         ),
     ]

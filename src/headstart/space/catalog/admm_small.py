@@ -25,7 +25,7 @@ sizes                           clipped to the rows and columns of a table inste
 
 from __future__ import annotations
 
-from headstart.space.catalog._parts import OURS, flag, one_hot, strategy_imputation, tree_params
+from headstart.space.catalog import _parts as p
 from headstart.space.parameters import Categorical, Float, Integer
 from headstart.space.space import PipelineSpace
 from headstart.space.stages import Algorithm, Stage
@@ -47,94 +47,79 @@ def space() -> PipelineSpace:
 def preparation() -> list[Stage]:
     """Missing values and categories, always handled."""
     return [
-        strategy_imputation("imputer", ("mean", "median", "most_frequent")),
-        Stage("encoder", [one_hot()], columns="categorical"),
+        p.strategy_imputation("imputer", ("mean", "median", "most_frequent")),
+        Stage("encoder", [p.one_hot()], columns="categorical"),
     ]
 
 
 def scalers() -> list[Algorithm]:
     return [
         Algorithm("none"),
-        Algorithm("normalizer", "sklearn.preprocessing:Normalizer"),
-        Algorithm(
+        p.algorithm("normalizer", "sklearn.preprocessing:Normalizer"),
+        p.algorithm(
             "quantile_transformer",
-            f"{OURS}.reducers:QuantileTransformer",
-            [
-                Integer("n_quantiles", 10, 2000, default=1000),
-                Categorical("output_distribution", ("uniform", "normal")),
-            ],
+            ".reducers:QuantileTransformer",
+            Integer("n_quantiles", 10, 2000, default=1000),
+            Categorical("output_distribution", ("uniform", "normal")),
         ),
-        Algorithm("minmax_scaler", "sklearn.preprocessing:MinMaxScaler"),
-        Algorithm("standard_scaler", "sklearn.preprocessing:StandardScaler"),
-        Algorithm(
+        p.algorithm("minmax_scaler", "sklearn.preprocessing:MinMaxScaler"),
+        p.algorithm("standard_scaler", "sklearn.preprocessing:StandardScaler"),
+        p.algorithm(
             "robust_scaler",
-            f"{OURS}.reducers:RobustScaler",
-            [
-                Float("q_min", 0.001, 0.3, default=0.25),
-                Float("q_max", 0.7, 0.999, default=0.75),
-                flag("with_centering", True),
-                flag("with_scaling", True),
-            ],
+            ".reducers:RobustScaler",
+            Float("q_min", 0.001, 0.3, default=0.25),
+            Float("q_max", 0.7, 0.999, default=0.75),
+            p.flag("with_centering", True),
+            p.flag("with_scaling", True),
         ),
     ]
 
 
 def pca() -> Algorithm:
-    return Algorithm(
-        "pca", f"{OURS}.reducers:PCA", [Float("keep_variance", 0.5, 0.9999, default=0.9999), flag("whiten")]
-    )
+    return p.algorithm("pca", ".reducers:PCA", p.KEPT_VARIANCE, p.flag("whiten"))
 
 
 def polynomial() -> Algorithm:
-    return Algorithm(
+    return p.algorithm(
         "polynomial_features",
-        f"{OURS}.reducers:PolynomialFeatures",
-        [Integer("degree", 2, 3, default=2), flag("interaction_only"), flag("include_bias", True)],
-        {"most": 10_000},
+        ".reducers:PolynomialFeatures",
+        p.DEGREE_OF_PRODUCTS,
+        p.flag("interaction_only"),
+        p.flag("include_bias", True),
+        most=10_000,
     )
 
 
 def _forest(name: str, kind: str, bootstrap: bool) -> Algorithm:
-    return Algorithm(
+    return p.algorithm(
         name,
-        f"{OURS}.trees:SizedForest",
-        [
-            Float("max_features", 0.0, 1.0, default=0.5),
-            Integer("n_estimators", 50, 500, default=100),
-            Categorical("criterion", ("gini", "entropy")),
-            *tree_params(),
-            flag("bootstrap", bootstrap),
-        ],
-        {"kind": kind, "rule": "power"},
+        ".trees:SizedForest",
+        p.EXPONENT_OF_FEATURES,
+        p.ROUNDS,
+        p.CRITERION,
+        *p.NODES,
+        p.flag("bootstrap", bootstrap),
+        kind=kind,
+        rule="power",
     )
 
 
 def estimators() -> list[Algorithm]:
     return [
-        Algorithm("gaussian_nb", f"{OURS}.generative:GaussianNB"),
-        Algorithm("qda", f"{OURS}.generative:QDA", [Float("reg_param", 0.0, 1.0, default=0.0)]),
-        Algorithm(
+        p.algorithm("gaussian_nb", ".generative:GaussianNB"),
+        p.algorithm("qda", ".generative:QDA", p.REG_PARAM),
+        p.algorithm(
             "gradient_boosting",
             "sklearn.ensemble:GradientBoostingClassifier",
-            [
-                Float("learning_rate", 0.01, 1.0, log=True, default=0.1),
-                Float("subsample", 0.01, 1.0, default=1.0),
-                Float("max_features", 0.1, 1.0, default=1.0),
-                Integer("n_estimators", 50, 500, default=100),
-                Integer("max_depth", 1, 10, default=3),
-                *tree_params(),
-                Categorical("max_leaf_nodes", (None, 8, 16, 32, 64)),
-            ],
+            p.RATE,
+            p.SUBSAMPLE,
+            p.SHARE_OF_FEATURES,
+            p.ROUNDS,
+            p.DEPTH,
+            *p.NODES,
+            Categorical("max_leaf_nodes", (None, 8, 16, 32, 64)),
         ),
-        Algorithm(
-            "k_neighbors",
-            f"{OURS}.neighbours:KNeighborsClassifier",
-            [
-                Integer("n_neighbors", 1, 100, log=True, default=5),
-                Categorical("weights", ("uniform", "distance")),
-                Categorical("p", (2, 1)),
-            ],
-        ),
+        p.algorithm("k_neighbors", ".neighbours:KNeighborsClassifier", p.NEIGHBOURS, p.WEIGHTS, p.NORM),
         _forest("random_forest", "random", True),
         _forest("extra_trees", "extra", False),
     ]

@@ -46,9 +46,8 @@ probabilities               of margin classifiers by a sigmoid on held-out rows 
 
 from __future__ import annotations
 
-from headstart.space.catalog._parts import KERNEL_GAMMA, OURS, flag, imputer, installed, kernel_params, one_hot, ordinal
-from headstart.space.catalog._parts import tree_params as _tree
-from headstart.space.parameters import Categorical, Float, Integer, Parameter
+from headstart.space.catalog import _parts as p
+from headstart.space.parameters import Categorical, Float, Integer
 from headstart.space.space import PipelineSpace
 from headstart.space.stages import Algorithm, Stage
 
@@ -60,10 +59,10 @@ def space() -> PipelineSpace:
         [
             Stage(
                 "categorical_encoding",
-                [one_hot("one_hot_encoding"), ordinal("no_encoding", note="categories as numbers")],
+                [p.one_hot("one_hot_encoding"), p.ordinal("no_encoding", note="categories as numbers")],
                 columns="categorical",
             ),
-            Stage("imputation", [imputer(s) for s in ("mean", "median", "most_frequent")], columns="numeric"),
+            Stage("imputation", [p.imputer(s) for s in ("mean", "median", "most_frequent")], columns="numeric"),
             Stage("rescaling", _rescaling()),
             Stage(
                 "balancing",
@@ -71,7 +70,7 @@ def space() -> PipelineSpace:
                 kind="fit_option",
             ),
             Stage("preprocessor", _preprocessors()),
-            Stage("classifier", installed(_classifiers())),
+            Stage("classifier", p.installed(_classifiers())),
         ],
         forbidden=[
             {
@@ -86,101 +85,67 @@ def space() -> PipelineSpace:
 
 def _rescaling() -> list[Algorithm]:
     return [
-        Algorithm("standardize", "sklearn.preprocessing:StandardScaler"),
+        p.algorithm("standardize", "sklearn.preprocessing:StandardScaler"),
         Algorithm("none"),
-        Algorithm("minmax", "sklearn.preprocessing:MinMaxScaler"),
-        Algorithm("normalize", "sklearn.preprocessing:Normalizer"),
-        Algorithm("quantile_transformer", f"{OURS}.reducers:QuantileTransformer"),
-        Algorithm("robust_scaler", f"{OURS}.reducers:RobustScaler"),
+        p.algorithm("minmax", "sklearn.preprocessing:MinMaxScaler"),
+        p.algorithm("normalize", "sklearn.preprocessing:Normalizer"),
+        p.algorithm("quantile_transformer", ".reducers:QuantileTransformer"),
+        p.algorithm("robust_scaler", ".reducers:RobustScaler"),
     ]
 
 
 def _preprocessors() -> list[Algorithm]:
-    reducers, selection = f"{OURS}.reducers", f"{OURS}.selection"
-    kernels = ("rbf", "poly", "sigmoid", "cosine")
     return [
         Algorithm("no_preprocessing"),
-        Algorithm(
+        p.algorithm(
             "extra_trees_preproc_for_classification",
-            f"{selection}:SelectFromTrees",
-            [
-                flag("bootstrap"),
-                Categorical("criterion", ("gini", "entropy")),
-                Float("max_features", 0.0, 1.0, default=0.5),
-                *_tree(),
-            ],
+            ".selection:SelectFromTrees",
+            p.flag("bootstrap"),
+            p.CRITERION,
+            p.EXPONENT_OF_FEATURES,
+            *p.NODES,
         ),
-        Algorithm(
-            "fast_ica",
-            f"{reducers}:FastICA",
-            [
-                Categorical("algorithm", ("parallel", "deflation")),
-                Categorical("fun", ("logcosh", "exp", "cube")),
-                flag("whiten"),
-                Integer("n_components", 10, 2000, default=100, when={"whiten": (True,)}),
-            ],
-        ),
-        Algorithm(
+        p.algorithm("fast_ica", ".reducers:FastICA", p.ICA_ALGORITHM, p.ICA_FUN, p.flag("whiten"), p.ICA_COMPONENTS),
+        p.algorithm(
             "feature_agglomeration",
-            f"{reducers}:Agglomeration",
-            [
-                Categorical("metric", ("euclidean", "manhattan", "cosine")),
-                Categorical("linkage", ("ward", "complete", "average")),
-                Integer("n_clusters", 2, 400, default=25),
-                Categorical("pooling_func", ("mean", "median", "max")),
-            ],
+            ".reducers:Agglomeration",
+            Categorical("metric", ("euclidean", "manhattan", "cosine")),
+            p.LINKAGE,
+            Integer("n_clusters", 2, 400, default=25),
+            p.POOLING,
         ),
-        Algorithm(
-            "kernel_pca",
-            f"{reducers}:KernelPCA",
-            [Integer("n_components", 10, 2000, default=100), *kernel_params(kernels, default=1.0)],
-        ),
-        Algorithm(
-            "kitchen_sinks",
-            f"{reducers}:KitchenSinks",
-            [
-                Float("gamma", *KERNEL_GAMMA, log=True, default=1.0),
-                Integer("n_components", 50, 10000, log=True, default=100),
-            ],
-        ),
-        Algorithm(
-            "liblinear_svc_preprocessor",
-            f"{selection}:SelectFromLinearSVM",
-            [Float("C", 0.03125, 32768.0, log=True, default=1.0), Float("tol", 1e-5, 0.1, log=True, default=1e-4)],
-        ),
-        Algorithm(
-            "nystroem_sampler",
-            f"{reducers}:Nystroem",
-            [Integer("n_components", 50, 10000, log=True, default=100), *kernel_params(kernels)],
-        ),
-        Algorithm("pca", f"{reducers}:PCA", [Float("keep_variance", 0.5, 0.9999, default=0.9999), flag("whiten")]),
-        Algorithm(
+        p.algorithm("kernel_pca", ".reducers:KernelPCA", p.KERNEL_COMPONENTS, *p.kernel_params("cosine", default=1.0)),
+        p.algorithm("kitchen_sinks", ".reducers:KitchenSinks", p.WIDTH_OF_SINKS, p.SAMPLES),
+        p.algorithm("liblinear_svc_preprocessor", ".selection:SelectFromLinearSVM", p.C, p.TOL),
+        p.algorithm("nystroem_sampler", ".reducers:Nystroem", p.SAMPLES, *p.kernel_params("cosine")),
+        p.algorithm("pca", ".reducers:PCA", p.KEPT_VARIANCE, p.flag("whiten")),
+        p.algorithm(
             "polynomial",
-            f"{reducers}:PolynomialFeatures",
-            [Integer("degree", 2, 3, default=2), flag("include_bias", True), flag("interaction_only")],
-            {"most": 10_000},
+            ".reducers:PolynomialFeatures",
+            p.DEGREE_OF_PRODUCTS,
+            p.flag("include_bias", True),
+            p.flag("interaction_only"),
+            most=10_000,
         ),
-        Algorithm(
+        p.algorithm(
             "random_trees_embedding",
-            f"{reducers}:RandomTreesEmbedding",
-            [Integer("n_estimators", 10, 100, default=10), Integer("max_depth", 2, 10, default=5), *_tree()],
+            ".reducers:RandomTreesEmbedding",
+            Integer("n_estimators", 10, 100, default=10),
+            Integer("max_depth", 2, 10, default=5),
+            *p.NODES,
         ),
-        Algorithm(
+        p.algorithm(
             "select_percentile_classification",
-            f"{selection}:SelectPercentile",
-            [
-                Float("percentile", 1.0, 99.0, default=50.0),
-                Categorical("score_func", ("chi2", "f_classif", "mutual_info_classif")),
-            ],
+            ".selection:SelectPercentile",
+            Float("percentile", 1.0, 99.0, default=50.0),
+            Categorical("score_func", ("chi2", "f_classif", "mutual_info_classif")),
         ),
-        Algorithm(
+        p.algorithm(
             "select_rates",
-            f"{selection}:SelectRates",
-            [
-                Float("alpha", 0.01, 0.5, default=0.1),
-                Categorical("mode", ("fpr", "fdr", "fwe")),
-                Categorical("score_func", ("chi2", "f_classif")),
-            ],
+            ".selection:SelectRates",
+            p.SELECTION_ALPHA,
+            p.MODE,
+            Categorical("score_func", ("chi2", "f_classif")),
         ),
     ]
 
@@ -190,149 +155,92 @@ def _classifiers() -> list[Algorithm]:
 
 
 def _tree_classifiers() -> list[Algorithm]:
-    trees = f"{OURS}.trees"
-
     def forest(name: str, kind: str, bootstrap: bool) -> Algorithm:
-        return Algorithm(
+        return p.algorithm(
             name,
-            f"{trees}:SizedForest",
-            [
-                flag("bootstrap", bootstrap),
-                Categorical("criterion", ("gini", "entropy")),
-                Float("max_features", 0.0, 1.0, default=0.5),
-                *_tree(),
-            ],
-            {"kind": kind, "rule": "power", "n_estimators": 100},
+            ".trees:SizedForest",
+            p.flag("bootstrap", bootstrap),
+            p.CRITERION,
+            p.EXPONENT_OF_FEATURES,
+            *p.NODES,
+            kind=kind,
+            rule="power",
+            n_estimators=100,
         )
 
     return [
         forest("random_forest", "random", True),
-        Algorithm(
-            "adaboost",
-            f"{trees}:AdaBoost",
-            [
-                Float("learning_rate", 0.01, 2.0, log=True, default=0.1),
-                Integer("max_depth", 1, 10, default=1),
-                Integer("n_estimators", 50, 500, default=50),
-            ],
-        ),
-        Algorithm(
-            "decision_tree",
-            f"{trees}:SizedTree",
-            [
-                Categorical("criterion", ("gini", "entropy")),
-                Float("max_depth_factor", 0.0, 2.0, default=0.5),
-                *_tree(),
-            ],
-        ),
+        p.algorithm("adaboost", ".trees:AdaBoost", p.STUMP_RATE, p.STUMP_DEPTH, p.STUMPS),
+        p.algorithm("decision_tree", ".trees:SizedTree", p.CRITERION, p.DEPTH_FACTOR, *p.NODES),
         forest("extra_trees", "extra", False),
-        Algorithm(
+        p.algorithm(
             "gradient_boosting",
             "sklearn.ensemble:GradientBoostingClassifier",
-            [
-                Float("learning_rate", 0.01, 1.0, log=True, default=0.1),
-                Integer("max_depth", 1, 10, default=3),
-                Float("max_features", 0.1, 1.0, default=1.0),
-                *_tree(),
-                Integer("n_estimators", 50, 500, default=100),
-                Float("subsample", 0.01, 1.0, default=1.0),
-            ],
+            p.RATE,
+            p.DEPTH,
+            p.SHARE_OF_FEATURES,
+            *p.NODES,
+            p.ROUNDS,
+            p.SUBSAMPLE,
         ),
-        Algorithm(
+        p.algorithm(
             "xgradient_boosting",
-            f"{OURS}.boosting:XGBoostClassifier",
-            [
-                Categorical("booster", ("gbtree", "dart")),
-                Float("colsample_bylevel", 0.1, 1.0, default=1.0),
-                Float("colsample_bytree", 0.1, 1.0, default=1.0),
-                Float("learning_rate", 0.001, 1.0, log=True, default=0.1),
-                Integer("max_depth", 1, 20, default=3),
-                Integer("min_child_weight", 0, 20, default=1),
-                Float("reg_alpha", 1e-10, 0.1, log=True, default=1e-10),
-                Float("reg_lambda", 1e-10, 0.1, log=True, default=1e-10),
-                Float("subsample", 0.01, 1.0, default=1.0),
-                Categorical("sample_type", ("uniform", "weighted"), when={"booster": ("dart",)}),
-                Categorical("normalize_type", ("tree", "forest"), when={"booster": ("dart",)}),
-                Float("rate_drop", 1e-10, 0.9999999999, default=0.5, when={"booster": ("dart",)}),
-            ],
-            {"n_estimators": 512},
+            ".boosting:XGBoostClassifier",
+            Categorical("booster", ("gbtree", "dart")),
+            Float("colsample_bylevel", 0.1, 1.0, default=1.0),
+            Float("colsample_bytree", 0.1, 1.0, default=1.0),
+            Float("learning_rate", 0.001, 1.0, log=True, default=0.1),
+            Integer("max_depth", 1, 20, default=3),
+            Integer("min_child_weight", 0, 20, default=1),
+            Float("reg_alpha", 1e-10, 0.1, log=True, default=1e-10),
+            Float("reg_lambda", 1e-10, 0.1, log=True, default=1e-10),
+            p.SUBSAMPLE,
+            Categorical("sample_type", ("uniform", "weighted"), when={"booster": ("dart",)}),
+            Categorical("normalize_type", ("tree", "forest"), when={"booster": ("dart",)}),
+            Float("rate_drop", 1e-10, 0.9999999999, default=0.5, when={"booster": ("dart",)}),
+            n_estimators=512,
         ),
     ]
 
 
 def _other_classifiers() -> list[Algorithm]:
-    tol = Float("tol", 1e-5, 0.1, log=True, default=1e-4)
-    bayes: list[Parameter] = [Float("alpha", 0.01, 100.0, log=True, default=1.0), flag("fit_prior", True)]
     return [
-        Algorithm("bernoulli_nb", "sklearn.naive_bayes:BernoulliNB", bayes),
-        Algorithm("gaussian_nb", f"{OURS}.generative:GaussianNB"),
-        Algorithm(
+        p.algorithm("bernoulli_nb", "sklearn.naive_bayes:BernoulliNB", *p.BAYES),
+        p.algorithm("gaussian_nb", ".generative:GaussianNB"),
+        p.algorithm(
             "k_nearest_neighbors",
-            f"{OURS}.neighbours:KNeighborsClassifier",
-            [
-                Integer("n_neighbors", 1, 100, log=True, default=1),
-                Categorical("p", (2, 1)),
-                Categorical("weights", ("uniform", "distance")),
-            ],
+            ".neighbours:KNeighborsClassifier",
+            Integer("n_neighbors", 1, 100, log=True, default=1),
+            p.NORM,
+            p.WEIGHTS,
         ),
-        Algorithm(
-            "lda",
-            f"{OURS}.generative:LDA",
-            [
-                Integer("n_components", 1, 250, default=10),
-                Categorical("shrinkage", (None, "auto", "manual")),
-                tol,
-                Float("shrinkage_factor", 0.0, 1.0, default=0.5, when={"shrinkage": ("manual",)}),
-            ],
+        p.algorithm("lda", ".generative:LDA", p.LDA_COMPONENTS, p.SHRINKAGE, p.TOL, p.SHRINKAGE_FACTOR),
+        p.algorithm(
+            "liblinear_svc", ".svm:LinearSVM", p.C, Categorical("loss", ("squared_hinge", "hinge")), p.L2_OR_L1, p.TOL
         ),
-        Algorithm(
-            "liblinear_svc",
-            f"{OURS}.svm:LinearSVM",
-            [
-                Float("C", 0.03125, 32768.0, log=True, default=1.0),
-                Categorical("loss", ("squared_hinge", "hinge")),
-                Categorical("penalty", ("l2", "l1")),
-                tol,
-            ],
-        ),
-        Algorithm(
-            "libsvm_svc",
-            f"{OURS}.svm:KernelSVM",
-            [
-                Float("C", 0.03125, 32768.0, log=True, default=1.0),
-                *kernel_params(("rbf", "poly", "sigmoid")),
-                flag("shrinking", True),
-                Float("tol", 1e-5, 0.1, log=True, default=1e-3),
-            ],
-        ),
-        Algorithm(
-            "multinomial_nb", f"{OURS}.generative:MultinomialNB", bayes, note="columns are shifted to start at 0"
-        ),
-        Algorithm(
+        p.algorithm("libsvm_svc", ".svm:KernelSVM", p.C, *p.kernel_params(), p.flag("shrinking", True), p.SVM_TOL),
+        p.algorithm("multinomial_nb", ".generative:MultinomialNB", *p.BAYES, note="columns are shifted to start at 0"),
+        p.algorithm(
             "passive_aggressive",
-            f"{OURS}.svm:PassiveAggressive",
-            [
-                Float("C", 1e-5, 10.0, log=True, default=1.0),
-                flag("average"),
-                Categorical("loss", ("hinge", "squared_hinge")),
-                tol,
-            ],
+            ".svm:PassiveAggressive",
+            Float("C", 1e-5, 10.0, log=True, default=1.0),
+            p.flag("average"),
+            Categorical("loss", ("hinge", "squared_hinge")),
+            p.TOL,
         ),
-        Algorithm("qda", f"{OURS}.generative:QDA", [Float("reg_param", 0.0, 1.0, default=0.0)]),
-        Algorithm(
+        p.algorithm("qda", ".generative:QDA", p.REG_PARAM),
+        p.algorithm(
             "sgd",
-            f"{OURS}.svm:SGD",
-            [
-                Float("alpha", 1e-7, 0.1, log=True, default=1e-4),
-                flag("average"),
-                Categorical("learning_rate", ("invscaling", "optimal", "constant")),
-                Categorical("loss", ("log_loss", "hinge", "modified_huber", "squared_hinge", "perceptron")),
-                Categorical("penalty", ("l2", "l1", "elasticnet")),
-                tol,
-                Float("epsilon", 1e-5, 0.1, log=True, default=1e-4, when={"loss": ("modified_huber",)}),
-                Float("eta0", 1e-7, 0.1, log=True, default=0.01, when={"learning_rate": ("invscaling", "constant")}),
-                Float("l1_ratio", 1e-9, 1.0, log=True, default=0.15, when={"penalty": ("elasticnet",)}),
-                Float("power_t", 1e-5, 1.0, default=0.5, when={"learning_rate": ("invscaling",)}),
-            ],
+            ".svm:SGD",
+            p.SGD_ALPHA,
+            p.flag("average"),
+            Categorical("learning_rate", ("invscaling", "optimal", "constant")),
+            Categorical("loss", ("log_loss", "hinge", "modified_huber", "squared_hinge", "perceptron")),
+            p.PENALTIES,
+            p.TOL,
+            Float("epsilon", 1e-5, 0.1, log=True, default=1e-4, when={"loss": ("modified_huber",)}),
+            Float("eta0", 1e-7, 0.1, log=True, default=0.01, when={"learning_rate": ("invscaling", "constant")}),
+            Float("l1_ratio", 1e-9, 1.0, log=True, default=0.15, when={"penalty": ("elasticnet",)}),
+            Float("power_t", 1e-5, 1.0, default=0.5, when={"learning_rate": ("invscaling",)}),
         ),
     ]

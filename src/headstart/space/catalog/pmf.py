@@ -26,112 +26,77 @@ sizes                        clipped to the rows and columns of a table instead 
 
 from __future__ import annotations
 
-from headstart.space.catalog._parts import OURS, flag, installed, kernel_params, tree_params
-from headstart.space.parameters import Categorical, Float, Integer, Parameter
+from headstart.space.catalog import _parts as p
+from headstart.space.parameters import Float, Integer
 from headstart.space.space import PipelineSpace
 from headstart.space.stages import Algorithm, Stage
 
 
 def space() -> PipelineSpace:
     """The space; see the module's text."""
-    return PipelineSpace("pmf", [Stage("preprocessor", _preprocessors()), Stage("estimator", installed(_estimators()))])
+    return PipelineSpace(
+        "pmf", [Stage("preprocessor", _preprocessors()), Stage("estimator", p.installed(_estimators()))]
+    )
 
 
 def _preprocessors() -> list[Algorithm]:
     return [
-        Algorithm("pca", f"{OURS}.reducers:PCA", [Float("keep_variance", 0.5, 0.9999, default=0.9999), flag("whiten")]),
-        Algorithm(
+        p.algorithm("pca", ".reducers:PCA", p.KEPT_VARIANCE, p.flag("whiten")),
+        p.algorithm(
             "polynomial",
-            f"{OURS}.reducers:PolynomialFeatures",
-            [Integer("degree", 2, 3, default=2), flag("interaction_only"), flag("include_bias", True)],
-            {"most": 10_000},
+            ".reducers:PolynomialFeatures",
+            p.DEGREE_OF_PRODUCTS,
+            p.flag("interaction_only"),
+            p.flag("include_bias", True),
+            most=10_000,
         ),
     ]
 
 
 def _forest(name: str, kind: str, bootstrap: bool) -> Algorithm:
-    return Algorithm(
+    return p.algorithm(
         name,
-        f"{OURS}.trees:SizedForest",
-        [
-            Categorical("criterion", ("gini", "entropy")),
-            Float("max_features", 0.5, 5.0, default=1.0),
-            *tree_params(),
-            flag("bootstrap", bootstrap),
-        ],
-        {"kind": kind, "rule": "log", "n_estimators": 100},
+        ".trees:SizedForest",
+        p.CRITERION,
+        Float("max_features", 0.5, 5.0, default=1.0),
+        *p.NODES,
+        p.flag("bootstrap", bootstrap),
+        kind=kind,
+        rule="log",
+        n_estimators=100,
     )
 
 
 def _estimators() -> list[Algorithm]:
-    bayes: list[Parameter] = [Float("alpha", 0.01, 100.0, log=True, default=1.0), flag("fit_prior", True)]
     return [
         _forest("random_forest", "random", True),
         _forest("extra_trees", "extra", False),
-        Algorithm(
+        p.algorithm(
             "extreme_gradient_boosting",
-            f"{OURS}.boosting:XGBoostClassifier",
-            [
-                Integer("max_depth", 1, 10, default=3),
-                Float("learning_rate", 0.01, 1.0, log=True, default=0.1),
-                Integer("n_estimators", 50, 500, default=100),
-                Float("subsample", 0.01, 1.0, default=1.0),
-                Integer("min_child_weight", 1, 20, default=1),
-            ],
+            ".boosting:XGBoostClassifier",
+            p.DEPTH,
+            p.RATE,
+            p.ROUNDS,
+            p.SUBSAMPLE,
+            Integer("min_child_weight", 1, 20, default=1),
         ),
-        Algorithm(
+        p.algorithm(
             "gradient_boosting",
-            f"{OURS}.trees:SizedGradientBoosting",
-            [
-                Float("learning_rate", 0.01, 1.0, log=True, default=0.1),
-                Integer("n_estimators", 50, 500, default=100),
-                Integer("max_depth", 1, 10, default=3),
-                *tree_params(),
-                Float("subsample", 0.01, 1.0, default=1.0),
-                Float("max_features", 0.5, 5.0, default=1.0),
-            ],
-            {"rule": "log"},
+            ".trees:SizedGradientBoosting",
+            p.RATE,
+            p.ROUNDS,
+            p.DEPTH,
+            *p.NODES,
+            p.SUBSAMPLE,
+            Float("max_features", 0.5, 5.0, default=1.0),
+            rule="log",
         ),
-        Algorithm(
-            "decision_tree",
-            f"{OURS}.trees:SizedTree",
-            [
-                Categorical("criterion", ("gini", "entropy")),
-                Float("max_depth_factor", 0.0, 2.0, default=0.5),
-                *tree_params(),
-            ],
-        ),
-        Algorithm(
-            "k_neighbors",
-            f"{OURS}.neighbours:KNeighborsClassifier",
-            [
-                Integer("n_neighbors", 1, 100, log=True, default=5),
-                Categorical("weights", ("uniform", "distance")),
-                Categorical("p", (2, 1)),
-            ],
-        ),
-        Algorithm(
-            "lda",
-            f"{OURS}.generative:LDA",
-            [
-                Categorical("shrinkage", (None, "auto", "manual")),
-                Integer("n_components", 1, 250, default=10),
-                Float("tol", 1e-5, 0.1, log=True, default=1e-4),
-                Float("shrinkage_factor", 0.0, 1.0, default=0.5, when={"shrinkage": ("manual",)}),
-            ],
-        ),
-        Algorithm("qda", f"{OURS}.generative:QDA", [Float("reg_param", 0.0, 1.0, default=0.0)]),
-        Algorithm("bernoulli_nb", "sklearn.naive_bayes:BernoulliNB", bayes),
-        Algorithm("multinomial_nb", f"{OURS}.generative:MultinomialNB", bayes),
-        Algorithm("gaussian_nb", f"{OURS}.generative:GaussianNB"),
-        Algorithm(
-            "svm",
-            f"{OURS}.svm:KernelSVM",
-            [
-                Float("C", 0.03125, 32768.0, log=True, default=1.0),
-                *kernel_params(("rbf", "poly", "sigmoid"), degree=1),
-                flag("shrinking", True),
-                Float("tol", 1e-5, 0.1, log=True, default=1e-3),
-            ],
-        ),
+        p.algorithm("decision_tree", ".trees:SizedTree", p.CRITERION, p.DEPTH_FACTOR, *p.NODES),
+        p.algorithm("k_neighbors", ".neighbours:KNeighborsClassifier", p.NEIGHBOURS, p.WEIGHTS, p.NORM),
+        p.algorithm("lda", ".generative:LDA", p.SHRINKAGE, p.LDA_COMPONENTS, p.TOL, p.SHRINKAGE_FACTOR),
+        p.algorithm("qda", ".generative:QDA", p.REG_PARAM),
+        p.algorithm("bernoulli_nb", "sklearn.naive_bayes:BernoulliNB", *p.BAYES),
+        p.algorithm("multinomial_nb", ".generative:MultinomialNB", *p.BAYES),
+        p.algorithm("gaussian_nb", ".generative:GaussianNB"),
+        p.algorithm("svm", ".svm:KernelSVM", p.C, *p.kernel_params(degree=1), p.flag("shrinking", True), p.SVM_TOL),
     ]

@@ -28,7 +28,7 @@ variance threshold       keeps the column that varies most if all are constant
 
 from __future__ import annotations
 
-from headstart.space.catalog._parts import OURS, one_hot, ordinal, strategy_imputation
+from headstart.space.catalog import _parts as p
 from headstart.space.parameters import Categorical
 from headstart.space.pipeline import Value
 from headstart.space.space import PipelineSpace
@@ -46,24 +46,20 @@ def space() -> PipelineSpace:
     return PipelineSpace(
         "tensor_oboe",
         [
-            strategy_imputation("imputer", ("mean", "median", "most_frequent", "constant")),
-            Stage(
-                "encoder",
-                [one_hot(), ordinal("none", note="categories as numbers")],
-                columns="categorical",
-            ),
-            Stage("scaler", [Algorithm("standard", "sklearn.preprocessing:StandardScaler"), Algorithm("none")]),
+            p.strategy_imputation("imputer", ("mean", "median", "most_frequent", "constant")),
+            Stage("encoder", [p.one_hot(), p.ordinal("none", note="categories as numbers")], columns="categorical"),
+            Stage("scaler", [p.algorithm("standard", "sklearn.preprocessing:StandardScaler"), Algorithm("none")]),
             Stage(
                 "dim_reducer",
                 [
-                    Algorithm("pca", f"{OURS}.reducers:SharePCA", [_grid("share", 0.25, 0.5, 0.75, default=0.75)]),
-                    Algorithm(
+                    p.algorithm("pca", ".reducers:SharePCA", _grid("share", 0.25, 0.5, 0.75, default=0.75)),
+                    p.algorithm(
                         "select_k_best",
-                        f"{OURS}.selection:SelectKBest",
-                        [_grid("share", 0.25, 0.5, 0.75, default=0.75)],
-                        {"score_func": "f_classif"},
+                        ".selection:SelectKBest",
+                        _grid("share", 0.25, 0.5, 0.75, default=0.75),
+                        score_func="f_classif",
                     ),
-                    Algorithm("variance_threshold", f"{OURS}.selection:VarianceThreshold"),
+                    p.algorithm("variance_threshold", ".selection:VarianceThreshold"),
                     Algorithm("none"),
                 ],
             ),
@@ -73,65 +69,61 @@ def space() -> PipelineSpace:
 
 
 def _estimators() -> list[Algorithm]:
-    criterion = Categorical("criterion", ("gini", "entropy"))
+    criterion = p.CRITERION
     return [
-        Algorithm(
+        p.algorithm(
             "extra_trees",
             "sklearn.ensemble:ExtraTreesClassifier",
-            [_grid("min_samples_split", *_SPLITS, default=2), criterion],
+            _grid("min_samples_split", *_SPLITS, default=2),
+            criterion,
         ),
-        Algorithm(
+        p.algorithm(
             "gradient_boosting",
             "sklearn.ensemble:GradientBoostingClassifier",
-            [
-                _grid("learning_rate", 0.001, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, default=0.1),
-                _grid("max_depth", 3, 6),
-                Categorical("max_features", (None, "log2")),
-            ],
+            _grid("learning_rate", 0.001, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, default=0.1),
+            _grid("max_depth", 3, 6),
+            Categorical("max_features", (None, "log2")),
         ),
-        Algorithm(
+        p.algorithm(
             "logistic_regression",
-            f"{OURS}.linear:LogisticRegression",
-            [
-                _grid("C", 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, default=1),
-                Categorical("penalty", ("l2", "l1")),
-                Categorical("solver", ("liblinear", "saga")),
-            ],
-            {"max_iter": 100},
+            ".linear:LogisticRegression",
+            _grid("C", 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, default=1),
+            p.L2_OR_L1,
+            Categorical("solver", ("liblinear", "saga")),
+            max_iter=100,
         ),
-        Algorithm(
+        p.algorithm(
             "mlp",
-            f"{OURS}.neural:MLPClassifier",
-            [
-                _grid("alpha", 0.0001, 0.01),
-                _grid("learning_rate_init", 0.0001, 0.001, 0.01, default=0.001),
-                Categorical("learning_rate", ("adaptive",)),
-                Categorical("solver", ("adam", "sgd")),
-            ],
+            ".neural:MLPClassifier",
+            _grid("alpha", 0.0001, 0.01),
+            _grid("learning_rate_init", 0.0001, 0.001, 0.01, default=0.001),
+            Categorical("learning_rate", ("adaptive",)),
+            Categorical("solver", ("adam", "sgd")),
         ),
-        Algorithm(
+        p.algorithm(
             "random_forest",
             "sklearn.ensemble:RandomForestClassifier",
-            [_grid("min_samples_split", *_SPLITS, default=2), criterion],
+            _grid("min_samples_split", *_SPLITS, default=2),
+            criterion,
         ),
-        Algorithm(
-            "linear_svm", f"{OURS}.svm:LinearSVM", [_grid("C", 0.125, 0.25, 0.5, 0.75, 1, 2, 4, 8, 16, default=1)]
-        ),
-        Algorithm(
+        p.algorithm("linear_svm", ".svm:LinearSVM", _grid("C", 0.125, 0.25, 0.5, 0.75, 1, 2, 4, 8, 16, default=1)),
+        p.algorithm(
             "knn",
-            f"{OURS}.neighbours:KNeighborsClassifier",
-            [_grid("n_neighbors", 1, 3, 5, 7, 9, 11, 13, 15, default=5), _grid("p", 1, 2, default=2)],
+            ".neighbours:KNeighborsClassifier",
+            _grid("n_neighbors", 1, 3, 5, 7, 9, 11, 13, 15, default=5),
+            _grid("p", 1, 2, default=2),
         ),
-        Algorithm(
+        p.algorithm(
             "decision_tree",
             "sklearn.tree:DecisionTreeClassifier",
-            [_grid("min_samples_split", *(s for s in _SPLITS if s != 0.1), default=2)],
+            _grid("min_samples_split", *(s for s in _SPLITS if s != 0.1), default=2),
         ),
-        Algorithm(
+        p.algorithm(
             "adaboost",
-            f"{OURS}.trees:AdaBoost",
-            [_grid("learning_rate", 1.0, 1.5, 2.0, 2.5, 3.0), _grid("n_estimators", 50, 100)],
+            ".trees:AdaBoost",
+            _grid("learning_rate", 1.0, 1.5, 2.0, 2.5, 3.0),
+            _grid("n_estimators", 50, 100),
         ),
-        Algorithm("gaussian_nb", f"{OURS}.generative:GaussianNB"),
-        Algorithm("perceptron", f"{OURS}.svm:Perceptron"),
+        p.algorithm("gaussian_nb", ".generative:GaussianNB"),
+        p.algorithm("perceptron", ".svm:Perceptron"),
     ]
