@@ -48,11 +48,6 @@ class EnclosingEllipsoid:
         moved = np.asarray(points, dtype=np.float64) - self.center
         return np.asarray(np.einsum("ij,ij->i", moved @ self.shape, moved))
 
-    @property
-    def log_volume(self) -> float:
-        """Logarithm of the volume, up to a constant that depends on d only."""
-        return float(-0.5 * np.linalg.slogdet(self.shape)[1])
-
 
 def enclosing_ellipsoid(points: ArrayLike, *, tolerance: float = 1e-4, iterations: int = 10_000) -> EnclosingEllipsoid:
     """The ellipsoid of least volume around points (n, d), which must not all lie on a plane of lower dimension.
