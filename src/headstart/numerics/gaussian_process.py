@@ -38,17 +38,17 @@ from numpy.typing import ArrayLike
 from scipy.linalg import blas, lapack
 
 from headstart.errors import InvalidInput, UnknownName, suggestion
-from headstart.numerics.checks import checked_observations, checked_points
 from headstart.numerics.cholesky import extend_cholesky, jittered_cholesky
 from headstart.numerics.hyperparameters import (
+    HyperparameterPrior,
     Hyperparameters,
     default_hyperparameters,
+    dimension_scaled_prior,
     search_hyperparameters,
     spread_over_ranks,
 )
 from headstart.numerics.kernels import Array, CrossKernel, KernelName, kernel_diagonal, kernel_matrix
-from headstart.numerics.priors import HyperparameterPrior, dimension_scaled_prior
-from headstart.numerics.standardisation import Standardisation
+from headstart.numerics.standardisation import Standardisation, checked_observations, checked_points
 from headstart.numerics.threads import one_blas_thread
 
 _BLOCK_ELEMENTS = 1 << 15

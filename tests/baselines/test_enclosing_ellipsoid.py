@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from headstart.baselines.ellipsoid import enclosing_ellipsoid
 from headstart.errors import InvalidInput
-from headstart.numerics.enclosing_ellipsoid import enclosing_ellipsoid
 
 
 @pytest.fixture
