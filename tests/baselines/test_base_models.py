@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headstart.baselines.base_models import BaseModels, BasePredictions
+from headstart.baselines.task_ensemble import BaseModels, BasePredictions
 from headstart.errors import InvalidInput
 from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.hyperparameters import spread_over_ranks

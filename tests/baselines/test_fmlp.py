@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from headstart.baselines.factorized import FACTORS, FIRST, LAST, FactorizedEnsemble
-from headstart.baselines.fmlp import FMLP, _Adapted
+from headstart.baselines.fmlp import FACTORS, FIRST, FMLP, LAST, FactorizedEnsemble, _Adapted
 from headstart.history import History
 from headstart.learning.networks import MLP
 from headstart.testing import SurrogateContract

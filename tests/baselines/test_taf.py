@@ -5,7 +5,7 @@ import pytest
 
 from headstart.baselines.taf import TAFRanking, TransferImprovement
 from headstart.errors import InvalidInput
-from headstart.numerics.expected_improvement import expected_improvement
+from headstart.numerics.expected_improvement import log_expected_improvement
 from headstart.surrogates.gp import GPSurrogate
 from headstart.testing import OptimizerContract
 from headstart.testing.examples import feed, pool_task, random_trials, small_meta
@@ -26,7 +26,7 @@ def test_score_is_the_weighted_mean_of_improvements():
     scores = TransferImprovement()(model, history, pool)
     to = model.process.standardisation
     mean, std = model.process.posterior(pool.features())
-    expected = model.own_weight * expected_improvement(mean, std, history.targets().min()) / to.scale
+    expected = model.own_weight * np.exp(log_expected_improvement(mean, std, history.targets().min())) / to.scale
     tried = history.encoded.features()
     for t, weight in enumerate(model.weights):
         base = model._models.mean(t, pool.features())

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from headstart.numerics.evidence import Evidence
-from headstart.numerics.marginal_likelihood import log_marginal_likelihood
+from headstart.numerics.marginal_likelihood import Evidence, log_marginal_likelihood
 
 
 @pytest.mark.parametrize("kernel", ["matern52", "squared_exponential"])

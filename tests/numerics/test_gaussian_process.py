@@ -47,9 +47,6 @@ def test_posterior_equals_explicit_inverse(kernel, mean):
     means, std = process.posterior(candidates)
     np.testing.assert_allclose(means, expected_mean, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(std**2, np.diag(expected_covariance), rtol=1e-6, atol=1e-10)
-    means, covariance = process.joint_posterior(candidates)
-    np.testing.assert_allclose(means, expected_mean, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(covariance, expected_covariance, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", ["matern52", "squared_exponential"])
@@ -92,7 +89,6 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     monkeypatch.setattr("headstart.numerics.gaussian_process._BLOCK_ELEMENTS", 1)
     for one, other in zip(whole, process.posterior(candidates), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
-    np.testing.assert_allclose(process.joint_posterior(candidates[:50])[1].diagonal(), whole[1][:50] ** 2, rtol=1e-6)
 
 
 def test_memory_of_the_posterior_stays_bounded():
@@ -224,7 +220,6 @@ def test_no_observations_leave_the_prior():
     mean, std = process.posterior(np.random.default_rng(0).random((5, 4)))
     np.testing.assert_array_equal(mean, 0.0)
     np.testing.assert_allclose(std, 1.0)
-    assert process.joint_posterior(np.zeros((2, 4)))[1].shape == (2, 2)
     assert process.posterior(np.zeros((0, 4)))[0].shape == (0,)
 
 

@@ -7,12 +7,12 @@ from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.hyperparameters import (
     Hyperparameters,
     default_hyperparameters,
+    dimension_scaled_prior,
     search_hyperparameters,
     spread_over_ranks,
 )
 from headstart.numerics.kernels import kernel_matrix
 from headstart.numerics.marginal_likelihood import log_marginal_likelihood
-from headstart.numerics.priors import dimension_scaled_prior
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from headstart.numerics.priors import LogNormal, dimension_scaled_prior
+from headstart.numerics.hyperparameters import LogNormal, dimension_scaled_prior
 
 
 def test_log_density_agrees_with_scipy():

@@ -37,9 +37,14 @@ from headstart.learning.networks import MLP, Parameters
 from headstart.learning.training import Training, TrainingLike
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.gaussian_process import GaussianProcess
-from headstart.numerics.hyperparameters import Hyperparameters, search_hyperparameters, spread_over_ranks
+from headstart.numerics.hyperparameters import (
+    HyperparameterPrior,
+    Hyperparameters,
+    LogNormal,
+    search_hyperparameters,
+    spread_over_ranks,
+)
 from headstart.numerics.marginal_likelihood import log_marginal_likelihood
-from headstart.numerics.priors import HyperparameterPrior, LogNormal
 from headstart.numerics.standardisation import Standardisation
 from headstart.numerics.threads import one_blas_thread
 from headstart.space.encoded import Encoded

@@ -1,26 +1,300 @@
-"""`TaskEnsemble`: what surrogates share that weigh the models of training tasks against that of the task at hand."""
+"""`TaskEnsemble`: what surrogates share that weigh the models of training tasks against that of the task at hand.
+
+Such ensembles (`rgpe`, `tst_r`, `tst_d2v`, `taf_r`) have the same models, one Gaussian process for each training task,
+and what these predict for a recorded pipeline never changes, so it is computed once and looked up ever after.
+
+==============  ==================  ==========================================================================
+symbol          name in code        equation
+==============  ==================  ==========================================================================
+T, P                                training tasks, recorded pipelines
+μ_t(x)          means (T, P)        posterior mean of task t's model, in units of its standardised targets
+σ_t(x)          stds                posterior standard deviation, in the same units
+w_t             weights (T,)        of an ensemble
+==============  ==================  ==========================================================================
+
+Decided here: a model sees at most 200 of its task's observations, those at evenly spaced ranks of the loss, best and
+worst included; kernel (Matérn-5/2, a length scale for each column) and prior are those of the surrogate `gp`; the
+hyper-parameters are the likeliest for half of the observations. Targets are standardised for each task.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.baselines.base_models import BaseModels, BasePredictions
 from headstart.errors import InvalidInput
 from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.gaussian_process import GaussianProcess
+from headstart.numerics.hyperparameters import Hyperparameters, spread_over_ranks
+from headstart.numerics.kernels import CrossKernel, KernelName
+from headstart.numerics.standardisation import Standardisation
+from headstart.numerics.threads import one_blas_thread
+from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
-from headstart.surrogates.targets import checked_reshaping, reshaped
+from headstart.surrogates.targets import Reshaping, checked_reshaping, reshaped
 from headstart.task import Task
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Singles = NDArray[np.float32]
+
 _LEAST_STD = 1e-9
 """Relative to that of the targets."""
+_KERNEL: KernelName = "matern52"
+_BLOCK = 1024
+"""Pipelines at a time, so that what is computed of them stays in cache."""
+
+_shared: WeakValueDictionary[tuple[Any, ...], BaseModels] = WeakValueDictionary()
+
+
+@dataclass(eq=False)
+class BaseModels:
+    """Gaussian processes of T training tasks: what they need to predict, as plain arrays.
+
+    Parameters
+    ----------
+    pipelines
+        All P recorded ones.
+    columns
+        Of each task, which of the pipelines its model saw.
+    targets
+        Of each task, those pipelines' targets, standardised.
+    weights
+        Of each task, what its covariances with those pipelines are multiplied by.
+    length_scales
+        (T, d)
+    scales
+        (T, 3): output scale, noise and mean.
+    """
+
+    pipelines: Encoded
+    columns: list[Rows]
+    targets: list[Array]
+    weights: list[Array]
+    length_scales: Array
+    scales: Array
+
+    @classmethod
+    def learn(cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> BaseModels:
+        """From the tasks of a meta-dataset, each on its own.
+
+        Parameters
+        ----------
+        n_observations
+            Most observations of a task that its model sees.
+        reshaping
+            Of the targets, see `headstart.surrogates.targets`.
+        """
+        if not len(meta):
+            raise InvalidInput("models of training tasks need at least one of them, the meta-dataset has none")
+        if n_observations < 2:
+            raise InvalidInput(f"n_observations must be at least 2, got {n_observations!r}")
+        features = meta.pipelines.features()
+        columns, processes, targets = [], [], []
+        for task in range(len(meta)):
+            losses = meta.loss_row(task)
+            observed = np.flatnonzero(np.isfinite(losses))
+            seen = losses[observed].astype(np.float64)
+            chosen = spread_over_ranks(seen, n_observations)
+            columns.append(observed[chosen])
+            process = GaussianProcess(kernel=_KERNEL, max_fit_points=max(2, n_observations // 2))
+            values = reshaped(seen[chosen], reshaping)
+            processes.append(process.fit(features[columns[-1]], values))
+            targets.append(process.standardisation.apply(values))
+        known = [process.hyperparameters for process in processes]
+        return cls(
+            meta.pipelines,
+            columns,
+            targets,
+            [process.weights for process in processes],
+            np.array([k.length_scales for k in known]),
+            np.array([(k.output_scale, k.noise, k.mean or 0.0) for k in known]),
+        )
+
+    @classmethod
+    def of(cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> BaseModels:
+        """The models of a meta-dataset; whoever asks for the same while they are in use gets the same object."""
+        key = (meta.key, n_observations, reshaping)
+        models = _shared.get(key)
+        if models is None:
+            models = _shared[key] = cls.learn(meta, n_observations, reshaping)
+        return models
+
+    def arrays(self) -> dict[str, Any]:
+        """What it was made of, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @cached_property
+    def known(self) -> Pool:
+        """All recorded pipelines; ``known.rows(ids)`` are their columns."""
+        return Pool(self.pipelines)
+
+    @cached_property
+    def means(self) -> Singles:
+        """μ (T, P) of all recorded pipelines."""
+        features = self.pipelines.features()
+        return np.stack([self.mean(task, features).astype(np.float32) for task in range(len(self))])
+
+    @cached_property
+    def stds(self) -> Singles:
+        """σ (T, P) of all recorded pipelines."""
+        features = self.pipelines.features()
+        return np.stack([self.std(task, features).astype(np.float32) for task in range(len(self))])
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def mean(self, task: int, points: Array) -> Array:
+        """μ of one task at features ``(n, d)``: shape ``(n,)``."""
+        output_scale, _, constant = self.scales[task]
+        mean = np.full(len(points), constant)
+        if not len(self.columns[task]) or not len(points):
+            return mean
+        with one_blas_thread():
+            covariances = CrossKernel(
+                _KERNEL,
+                self._inputs(task),
+                np.log(self.length_scales[task]),
+                np.log(output_scale),
+                min(_BLOCK, len(points)),
+            )
+            for start in range(0, len(points), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                mean[block] += covariances(points[block]) @ self.weights[task]
+        return mean
+
+    def std(self, task: int, points: Array) -> Array:
+        """σ of one task at features ``(n, d)``: shape ``(n,)``."""
+        known = Hyperparameters(self.length_scales[task], *self.scales[task].tolist())
+        process = GaussianProcess(kernel=_KERNEL).condition(
+            self._inputs(task), self.targets[task], known, standardisation=Standardisation(0.0, 1.0)
+        )
+        return process.posterior(points)[1]
+
+    def _inputs(self, task: int) -> Array:
+        return self.pipelines.features()[self.columns[task]]
+
+
+class BasePredictions:
+    """What the models of training tasks predict for the candidates of one task.
+
+    Recorded pipelines are looked up. Others are predicted by the models themselves, and what was predicted for one that
+    was tried is kept.
+
+    Parameters
+    ----------
+    models
+        Of the training tasks.
+    task
+        At hand.
+    """
+
+    def __init__(self, models: BaseModels, task: Task) -> None:
+        self._models = models
+        self._in_place = task.space == models.pipelines.space
+        self._pool = task.candidates.pool
+        self._pool_columns = None if self._pool is None else self._recorded(self._pool)
+        self._pool_means: Singles | None = None
+        self._tried: dict[int, Array] = {}
+
+    def _recorded(self, pool: Encoded) -> Rows | None:
+        """Columns of a pool's pipelines, if all of them are recorded in the meta-dataset that was learned from."""
+        recorded = self._models.pipelines
+        if not self._in_place or not np.isin(pool.ids, recorded.ids).all():
+            return None
+        columns = self._models.known.rows(pool.ids)
+        there = recorded.take(columns)
+        # Ids are rows of a meta-dataset, and another one may use the same.
+        same = np.array_equal(there.choice, pool.choice) and np.array_equal(there.values, pool.values)
+        return columns if same else None
+
+    def _columns(self, encoded: Encoded) -> Rows | None:
+        if self._pool_columns is None or encoded is self._pool:
+            return self._pool_columns
+        return self._models.known.rows(encoded.ids)
+
+    def _points(self, encoded: Encoded) -> Array:
+        return (encoded if self._in_place else encoded.to(self._models.pipelines.space)).features()
+
+    @property
+    def looked_up(self) -> bool:
+        """Whether predictions cost nothing, as for a pool of recorded pipelines."""
+        return self._pool_columns is not None
+
+    def at_tried(self, encoded: Encoded) -> Array:
+        """μ of all tasks at pipelines that were tried: shape ``(T, n)``."""
+        columns = self._columns(encoded)
+        if columns is not None:
+            return self._models.means[:, columns].astype(np.float64)
+        new = np.array([i for i, id_ in enumerate(encoded.ids.tolist()) if id_ not in self._tried], dtype=np.int64)
+        if len(new):
+            points = self._points(encoded.take(new))
+            found = np.stack([self._models.mean(t, points) for t in range(len(self._models))], axis=1)
+            self._tried.update(zip(encoded.ids[new].tolist(), found, strict=True))
+        found = np.array([self._tried[i] for i in encoded.ids.tolist()])
+        return found.reshape(len(encoded), len(self._models)).T
+
+    def mean(self, weights: Array, encoded: Encoded) -> Array:
+        """Σ_t w_t μ_t(x): shape ``(n,)``. Tasks without weight cost nothing."""
+        return self._weighted(weights, encoded, lambda means: means)
+
+    def improvement(self, weights: Array, best: Array, encoded: Encoded) -> Array:
+        """Σ_t w_t max(0, b_t - μ_t(x)) for one `best` b_t of each task: shape ``(n,)``."""
+        used = np.flatnonzero(weights)
+
+        def gained(means: Array) -> Array:
+            np.subtract(best[used, None], means, out=means)
+            return np.maximum(means, 0.0, out=means)
+
+        return self._weighted(weights, encoded, gained)
+
+    def variance(self, weights: Array, encoded: Encoded) -> Array:
+        """Σ_t w_t² σ_t²(x): shape ``(n,)``."""
+        variance = np.zeros(len(encoded))
+        columns = self._columns(encoded)
+        points = self._points(encoded) if columns is None else np.zeros((0, 0))
+        for task in np.flatnonzero(weights).tolist():
+            if columns is None:
+                std = self._models.std(task, points)
+            else:
+                std = self._models.stds[task, columns].astype(np.float64)
+            variance += (weights[task] * std) ** 2
+        return variance
+
+    def _weighted(self, weights: Array, encoded: Encoded, change: Callable[[Array], Array]) -> Array:
+        used = np.flatnonzero(weights)
+        total = np.zeros(len(encoded))
+        if not len(used):
+            return total
+        columns = self._columns(encoded)
+        points = self._points(encoded) if columns is None else np.zeros((0, 0))
+        together = None if columns is None else self._looked_up(encoded, columns)
+        with one_blas_thread():
+            for start in range(0, len(encoded), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                if together is None:
+                    means = np.stack([self._models.mean(t, points[block]) for t in used.tolist()])
+                else:
+                    means = together[used, block].astype(np.float64)
+                total[block] = weights[used] @ change(means)
+        return total
+
+    def _looked_up(self, encoded: Encoded, columns: Rows) -> Singles:
+        """μ of all tasks, shape ``(T, n)``; kept for the pool, whose columns are scattered over those of the matrix."""
+        if encoded is not self._pool:
+            return self._models.means[:, columns]
+        if self._pool_means is None:
+            self._pool_means = self._models.means[:, columns]
+        return self._pool_means
 
 
 class TaskEnsemble(Surrogate):

@@ -105,21 +105,6 @@ def log_expected_improvement(mean: ArrayLike, std: ArrayLike, best: ArrayLike, *
     return np.asarray(np.where(np.isnan(mean) | np.isnan(std), np.nan, result))
 
 
-def expected_improvement(mean: ArrayLike, std: ArrayLike, best: ArrayLike, *, margin: float = 0.0) -> Array:
-    """Expected improvement itself; arguments and shape as in `log_expected_improvement`. Underflows to 0 far away."""
-    return np.asarray(np.exp(log_expected_improvement(mean, std, best, margin=margin)))
-
-
-def log_expected_improvement_per_cost(
-    mean: ArrayLike, std: ArrayLike, best: ArrayLike, cost: ArrayLike, *, margin: float = 0.0
-) -> Array:
-    """Logarithm of the expected improvement per unit of `cost`, which must be positive; shapes broadcast."""
-    cost = np.asarray(cost, dtype=np.float64)
-    if not (cost > 0.0).all():
-        raise InvalidInput(f"cost must be positive, its smallest value is {cost.min()}")
-    return np.asarray(log_expected_improvement(mean, std, best, margin=margin) - np.log(cost))
-
-
 def log_probability_of_feasibility(mean: ArrayLike, std: ArrayLike, limit: ArrayLike) -> Array:
     """Logarithm of the probability that a constraint's value stays at or below `limit`; shapes broadcast.
 

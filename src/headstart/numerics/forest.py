@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headstart.errors import InvalidInput
-from headstart.numerics.checks import checked_observations, checked_points
 from headstart.numerics.kernels import Array
-from headstart.numerics.standardisation import Standardisation
+from headstart.numerics.standardisation import Standardisation, checked_observations, checked_points
 
 
 @dataclass(frozen=True)

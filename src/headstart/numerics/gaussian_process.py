@@ -16,7 +16,7 @@ L          lower                     L Lᵀ = K(X, X) + diag(σ² + fixed_noise)
 α          weights                   α = L⁻ᵀ L⁻¹ (ỹ - m)
 μ(x)       mean                      m + k(x, X) α
 V(x)       projected                 V = L⁻¹ k(X, x), L⁻¹ in `inverse`
-Σ(x, x')   covariance                k(x, x') - V(x)ᵀ V(x')
+σ²(x)      variance                  k(x, x) - V(x)ᵀ V(x)
 =========  ========================  ==========================================================================
 
 **Mean.** The constant m is the generalised-least-squares estimate, in closed form. The average of the targets, which is
@@ -38,17 +38,17 @@ from numpy.typing import ArrayLike
 from scipy.linalg import blas, lapack
 
 from headstart.errors import InvalidInput, UnknownName, suggestion
-from headstart.numerics.checks import checked_observations, checked_points
 from headstart.numerics.cholesky import extend_cholesky, jittered_cholesky
 from headstart.numerics.hyperparameters import (
+    HyperparameterPrior,
     Hyperparameters,
     default_hyperparameters,
+    dimension_scaled_prior,
     search_hyperparameters,
     spread_over_ranks,
 )
 from headstart.numerics.kernels import Array, CrossKernel, KernelName, kernel_diagonal, kernel_matrix
-from headstart.numerics.priors import HyperparameterPrior, dimension_scaled_prior
-from headstart.numerics.standardisation import Standardisation
+from headstart.numerics.standardisation import Standardisation, checked_observations, checked_points
 from headstart.numerics.threads import one_blas_thread
 
 _BLOCK_ELEMENTS = 1 << 15
@@ -283,20 +283,6 @@ class GaussianProcess:
             inverse = inverse_factor.T @ inverse_factor
             lost = (state.weights / np.diagonal(inverse))[:, None] * (inverse @ covariance)
             return state.standardisation.undo(state.mean + covariance @ state.weights - lost)
-
-    def joint_posterior(self, candidates: ArrayLike) -> tuple[Array, Array]:
-        """Mean ``(m,)`` and covariance ``(m, m)`` of the function at candidates ``(m, d)``."""
-        state = self._fitted()
-        candidates = checked_points(candidates, columns=state.inputs.shape[1])
-        known = state.hyperparameters
-        mean = np.full(len(candidates), state.mean)
-        covariance = self._kernel_matrix(candidates, None, known)
-        if len(state.inputs):
-            cross = self._kernel_matrix(candidates, state.inputs, known)
-            mean += cross @ state.weights
-            projected = blas.dtrsm(1.0, state.lower, cross.T, lower=1)
-            covariance -= projected.T @ projected
-        return state.standardisation.undo(mean), covariance * state.standardisation.scale**2
 
     def _fitted(self) -> _Conditioned:
         if self._state is None:

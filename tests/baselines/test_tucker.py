@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from headstart.baselines.tensor_oboe import complete_tucker, multiply, unfold
 from headstart.errors import InvalidInput
-from headstart.numerics.tucker import complete_tucker, multiply, unfold
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from headstart.numerics.experiment_design import (
+from headstart.baselines.oboe import (
     greedy_design,
     information,
     leverages,

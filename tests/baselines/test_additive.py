@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headstart.numerics.additive import AdditiveProcess, additive_evidence, block_distances, search_additive
+from headstart.baselines.skl import AdditiveProcess, additive_evidence, block_distances, search_additive
 from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.hyperparameters import Hyperparameters
 from headstart.numerics.standardisation import Standardisation
