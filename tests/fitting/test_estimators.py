@@ -472,7 +472,7 @@ class TestReports:
         told: list[tuple[int, int]] = []
         together = model.feature_importance(X, y, repeats=5, progress=lambda done, of: told.append((done, of)))
         for rows in (1, 2 * len(X)):
-            monkeypatch.setattr("headstart.fitting.importance.BATCH_ROWS", rows)
+            monkeypatch.setattr("headstart.fitting.reports.BATCH_ROWS", rows)
             apart = model.feature_importance(X, y, repeats=5)
             pd.testing.assert_frame_equal(apart, together)
         assert told == [(i, X.shape[1]) for i in range(X.shape[1])]

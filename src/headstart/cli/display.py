@@ -1,14 +1,16 @@
-"""What `headstart fit` shows while it runs: a picture that is redrawn in place, plain lines, or nothing."""
+"""What `headstart fit` shows: a picture that is redrawn in place, plain lines, or nothing; in the end a summary."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -30,6 +32,7 @@ REFRESHES = 4
 """Per second."""
 _IMPROVEMENTS = 5
 _NO_STEPS = ("none", "native")
+_REASONS = {"interrupted": "stopped by Ctrl-C", "exhausted": "every pipeline in the space was tried"}
 
 
 def wants_picture(console: Console, environment: Mapping[str, str] = os.environ) -> bool:
@@ -52,25 +55,34 @@ def _write_line(line: str) -> None:
 
 
 @contextmanager
+def moving_bar(text: str) -> Iterator[Callable[[str, float, float | None], None] | None]:
+    """A function to move a bar with: what is being done, how much of it, and of how much; None without a terminal."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not wants_picture(console):
+        yield None
+        return
+    from rich.progress import Progress as Bars
+
+    with Bars(console=console, transient=True) as bars:
+        bar = bars.add_task(text, total=None)
+        yield lambda doing, done, total: bars.update(bar, description=doing, completed=done, total=total)
+
+
+@contextmanager
 def counting(doing: str, unit: str, every: float = 10.0) -> Iterator[Callable[[int, int], None]]:
     """A function to be told how many are done, and of how many: a bar on a terminal, else a line now and then."""
-    console = Console(stderr=True, highlight=False)
-    if wants_picture(console):
-        from rich.progress import Progress as Bars
-
-        with Bars(console=console, transient=True) as bars:
-            bar = bars.add_task(doing, total=None)
-            yield lambda done, total: bars.update(bar, completed=done, total=total)
-        return
     last = time.time()
+    with moving_bar(doing) as move:
 
-    def count(done: int, total: int) -> None:
-        nonlocal last
-        if time.time() - last >= every:
-            last = time.time()
-            _write_line(f"{doing}: {done} of {total} {unit}")
+        def count(done: int, total: int) -> None:
+            nonlocal last
+            if move is not None:
+                move(doing, done, total)
+            elif time.time() - last >= every:
+                last = time.time()
+                _write_line(f"{doing}: {done} of {total} {unit}")
 
-    yield count
+        yield count
 
 
 class Display(Progress):
@@ -254,3 +266,66 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def show_summary(report: dict[str, Any], table: Path) -> None:
+    """Score, members, notes, where the model is, what to type next."""
+    console = Console(highlight=False)
+
+    def line(text: str = "", style: str | None = None) -> None:
+        console.print(text, style=style, markup=False, soft_wrap=True)
+
+    line(_headline(report), "bold")
+    line(_counts(report))
+    line()
+    console.print(_table_of_members(report))
+    if report["notes"]:
+        line()
+    for note in report["notes"]:
+        console.print(_hanging(note))
+    out = shlex.quote(report["out"])
+    new, test = (shlex.quote(f"{name}{_suffix(table)}") for name in ("new", "test"))
+    line()
+    line(f"The model is in {report['model']}. Next:", "bold")
+    line(f"  headstart predict {out} {new}")
+    line(f"  headstart leaderboard {out} {test}")
+    line(f"  headstart importance {out} {test}")
+    line(f"  headstart fit {shlex.quote(str(table))} --out {out} --resume --time 10m")
+
+
+def _suffix(table: Path) -> str:
+    return "".join(table.suffixes[-2:]) if table.suffix in (".gz", ".bz2", ".xz", ".zip") else table.suffix
+
+
+def _headline(report: dict[str, Any]) -> str:
+    if report["score"] is None:
+        return "No pipeline finished in time: this is a simple fallback model."
+    return f"{report['metric']} {report['score']:.5g} in validation, predicting {report['target']!r}"
+
+
+def _counts(report: dict[str, Any]) -> str:
+    failed = {status: n for status, n in sorted(report["statuses"].items()) if status != "ok"}
+    words = f"{counted(report['pipelines'])} tried"
+    if report["new_pipelines"] < report["pipelines"]:
+        words += f" ({report['new_pipelines']} in this run)"
+    if failed:
+        words += f", {sum(failed.values())} failed ({', '.join(f'{n} {s}' for s, n in failed.items())})"
+    why = _REASONS.get(report["reason"])
+    return f"{words}, in {clock(report['seconds'])}" + (f"; {why}" if why else "")
+
+
+def _table_of_members(report: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("weight", "score"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("pipeline", overflow="fold")
+    for member in report["members"]:
+        score = "-" if member["score"] is None else f"{member['score']:.5g}"
+        table.add_row(f"{member['weight']:.2f}", score, Text(member["pipeline"] or member["estimator"]))
+    return table
+
+
+def _hanging(note: str) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row("-", Text(note))
+    return grid

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headstart import cli
-from headstart.cli.display import Display, counted, make_display
+from headstart.cli.display import Display, counted, make_display, show_summary
 from headstart.cli.folder import Folder, replace_file, write_json
 from headstart.cli.messages import say
 from headstart.cli.signals import Terminated
@@ -87,8 +87,6 @@ def fit(
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     elif not quiet:
-        from headstart.cli.summary import show_summary
-
         show_summary(report, table)
     return 0
 

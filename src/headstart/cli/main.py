@@ -16,10 +16,13 @@ from headstart.cli import complete, meta
 from headstart.cli.options import (
     AsJson,
     Best,
+    Data,
     Drop,
     Kinds,
+    Meta,
     Model,
     Refit,
+    SplitFile,
     Table,
     Target,
     TaskKind,
@@ -309,7 +312,7 @@ def inspect(
 
 @app.command(rich_help_panel=_COMPARE)
 def replay(
-    meta: Annotated[str, typer.Argument(metavar="META", help="Name of a meta-dataset, or the directory of one.")],
+    meta: Meta,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -321,10 +324,7 @@ def replay(
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="Tasks to replay: test, or validation to choose settings on.")] = "test",
-    split_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON file with task positions: lists train, validation, test."),
-    ] = None,
+    split_file: SplitFile = None,
     evaluations: Annotated[int, typer.Option(min=1, metavar="N", help="Evaluations per run, with initial ones.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, metavar="K", help="Runs of each method on each task.")] = 1,
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at once; results do not depend on it.")] = 1,
@@ -335,9 +335,7 @@ def replay(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Plot mean rank and mean regret, as .svg, .png or .pdf.")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
-    ] = None,
+    data: Data = None,
     json: AsJson = False,
 ) -> None:
     """Compare methods on recorded results: what would each have found, after how many evaluations?
@@ -356,22 +354,14 @@ def replay(
 
 @app.command(rich_help_panel=_COMPARE)
 def metatrain(
-    meta: Annotated[str, typer.Argument(metavar="META", help="Name of a meta-dataset, or the directory of one.")],
+    meta: Meta,
     method: Annotated[
         str,
         typer.Option("--method", "-m", metavar="M", help="What learns: oboe, or with settings, 'oboe(max_rank=10)'."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write what was learned.")],
-    split_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="JSON lists train, validation, test of task positions instead of those of the meta-dataset.",
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
-    ] = None,
+    split_file: SplitFile = None,
+    data: Data = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Fail rather than discard an unfinished training with other settings."),
@@ -420,7 +410,7 @@ def show_space(
     if name is None:
         typer.echo("\n".join(catalog.names()))
         return
-    from headstart.cli.spaces import show_space as show
+    from headstart.cli.reports import show_space as show
 
     show(catalog.load(name), json)
 
@@ -435,7 +425,7 @@ def studies(
     json: AsJson = False,
 ) -> None:
     """List the studies of a store, or the best trials of one."""
-    from headstart.cli.studies import show_studies, show_trials
+    from headstart.cli.reports import show_studies, show_trials
     from headstart.errors import InvalidInput
     from headstart.store import Store
 

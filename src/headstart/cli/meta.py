@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headstart.cli.options import AsJson
 from headstart.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,13 +19,17 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Fetch, show and make meta-datasets: results of many pipelines on many tables.", no_args_is_help=True
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _sources() -> list[str]:
     from headstart.metadata.sources import SOURCES
 
     return list(SOURCES)
+
+
+Meta = Annotated[
+    str, typer.Argument(metavar="NAME|DIR", help="A fetched meta-dataset, or a directory.", autocompletion=_sources)
+]
 
 
 @app.command()
@@ -85,10 +90,7 @@ def list_(json: AsJson = False) -> None:
 
 @app.command()
 def info(
-    meta: Annotated[
-        str,
-        typer.Argument(metavar="NAME|DIR", help="A fetched meta-dataset, or a directory.", autocompletion=_sources),
-    ],
+    meta: Meta,
     json: AsJson = False,
 ) -> None:
     """Show what is in a meta-dataset.
@@ -195,10 +197,7 @@ def _of_fit(place: str) -> str:
 
 @app.command()
 def split(
-    meta: Annotated[
-        str,
-        typer.Argument(metavar="NAME|DIR", help="A fetched meta-dataset, or a directory.", autocompletion=_sources),
-    ],
+    meta: Meta,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it, as JSON.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     test: Annotated[int, typer.Option(min=1, metavar="N", help="Tasks to test on.")] = 60,
@@ -275,34 +274,17 @@ def _show(table: Table, title: str) -> None:
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[str, float], None]]:
     """A function to be told what is being done and how much of it: a bar on a terminal, else a line for each step."""
-    from rich.console import Console
+    from headstart.cli.display import moving_bar
 
-    from headstart.cli.display import wants_picture
-
-    console = Console(stderr=True, highlight=False, markup=False)
     step = ""
-    if not wants_picture(console):
+    with moving_bar(name) as move:
 
-        def line(doing: str, share: float) -> None:  # noqa: ARG001
+        def told(doing: str, share: float) -> None:
             nonlocal step
-            if doing != step:
+            if move is not None:
+                move(f"{name}: {doing}", share, 1.0 if share else None)
+            elif doing != step:
                 step = doing
-                console.print(f"{name}: {doing}", soft_wrap=True)
+                typer.echo(f"{name}: {doing}", err=True)
 
-        yield line
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bars:
-        bar = bars.add_task(name, total=None)
-
-        def move(doing: str, share: float) -> None:
-            nonlocal step, bar
-            if doing != step:
-                step = doing
-                bars.remove_task(bar)
-                bar = bars.add_task(f"{name}: {doing}", total=None)
-            if share:
-                bars.update(bar, completed=share, total=1.0)
-
-        yield move
+        yield told

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headstart.cli.display import wants_picture
+from headstart.cli.display import moving_bar
 from headstart.cli.messages import say
 from headstart.errors import InvalidInput
 from headstart.learning.monitor import Check, Monitor, monitored, unfinished_key
@@ -151,28 +151,16 @@ def _reached(checks: list[Check]) -> str:
 @contextmanager
 def _progress(name: str) -> Iterator[Callable[[Check], None]]:
     """A function to be told each check: a bar on a terminal, else a line now and then."""
-    from rich.console import Console
+    last = -math.inf
+    with moving_bar(f"{name}: reading") as move:
 
-    console = Console(stderr=True, highlight=False, markup=False)
-    if not wants_picture(console):
-        last = -math.inf
-
-        def line(check: Check) -> None:
+        def told(check: Check) -> None:
             nonlocal last
-            if time.monotonic() - last >= _SECONDS_BETWEEN_LINES or check.step == check.steps:
+            reached = f"validation {check.loss:.4f}, best {check.best:.4f}"
+            if move is not None:
+                move(f"{name}: {reached}", check.step, check.steps)
+            elif time.monotonic() - last >= _SECONDS_BETWEEN_LINES or check.step == check.steps:
                 last = time.monotonic()
-                reached = f"validation {check.loss:.4f}, best {check.best:.4f}"
                 say(f"{check.name}: step {check.step} of {check.steps}, {reached}")
 
-        yield line
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console, transient=True) as bars:
-        bar: Any = bars.add_task(f"{name}: reading", total=None)
-
-        def move(check: Check) -> None:
-            text = f"{name}: validation {check.loss:.4f}, best {check.best:.4f}"
-            bars.update(bar, description=text, completed=check.step, total=check.steps)
-
-        yield move
+        yield told

@@ -75,6 +75,14 @@ output_option: Any = partial(option, rich_help_panel="Output")
 Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Feather, ARFF, JSON lines or Excel.", metavar="TABLE")]
 Model = Annotated[Path, typer.Argument(help="Directory that 'fit' made, or a model file.", metavar="DIR")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Meta = Annotated[str, typer.Argument(metavar="META", help="Name of a meta-dataset, or the directory of one.")]
+Data = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Directory with meta-features and raw tables of the tasks.")
+]
+SplitFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="JSON lists train, validation, test of task positions, instead of META's own."),
+]
 Best = Annotated[int | None, option(min=1, metavar="N", help="How many to show.")]
 Target = Annotated[str | None, option("--target", "-t", metavar="COLUMN", help="Column to predict.")]
 TaskKind = Annotated[Task | None, option(help="Kind of target; inferred by default.")]

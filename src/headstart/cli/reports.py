@@ -1,10 +1,12 @@
-"""`headstart leaderboard`, `headstart importance` and `headstart inspect`: what there is to know."""
+"""What there is to know about models, tables, search spaces and stores, as tables or as JSON."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,11 @@ from headstart.cli.folder import load_model
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from headstart.space.parameters import Parameter
+    from headstart.space.space import PipelineSpace
+    from headstart.store import Store
+    from headstart.trials import Trial
 
 _HEADS = {"test_score": "test score", "seconds": "seconds", "rank": "#"}
 
@@ -103,3 +110,96 @@ def _plain(value: Any) -> Any:
     """As JSON has it: no NaN, no NumPy."""
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show_space(space: PipelineSpace, as_json: bool) -> None:
+    """One row per algorithm, with its hyper-parameters and their ranges."""
+    if as_json:
+        typer.echo(json.dumps(space.to_dict(), indent=2))
+        return
+    console = Console()
+    table = Table(title=f"Search space {space.name}", show_lines=True)
+    for column in ("stage", "algorithm", "hyper-parameters"):
+        table.add_column(column, overflow="fold")
+    for stage in space.stages:
+        label = stage.name if stage.columns == "all" else f"{stage.name}\n({stage.columns} columns)"
+        if stage.kind == "fit_option":
+            label += "\n(fit option)"
+        for i, algorithm in enumerate(stage.algorithms):
+            params = "\n".join(f"{p.name}: {_range(p)}" for p in algorithm.params)
+            table.add_row(label if i == 0 else "", algorithm.name, params or "-")
+    console.print(table)
+    columns = f"{space.width} columns when encoded"
+    console.print(f"{len(space.stages)} stages, {len(space.forbidden)} forbidden combinations, {columns}")
+
+
+def _range(parameter: Parameter) -> str:
+    from headstart.space.parameters import Categorical
+
+    if isinstance(parameter, Categorical):
+        text = ", ".join(map(str, parameter.choices)) + (" (ordered)" if parameter.ordered else "")
+    else:
+        text = f"{parameter.low:g} to {parameter.high:g}" + (", logarithmic" if parameter.log else "")
+    conditions = [f"{name} is {' or '.join(map(str, values))}" for name, values in parameter.when.items()]
+    return text + (f", if {' and '.join(conditions)}" if conditions else "")
+
+
+def show_studies(store: Store, as_json: bool) -> None:
+    """One row per study."""
+    rows = [
+        {
+            "name": study.name,
+            "task": study.task_key,
+            "optimizer": study.settings.get("optimizer", {}).get("name"),
+            "seed": study.seed,
+            "created": datetime.fromtimestamp(study.created).isoformat(sep=" ", timespec="seconds"),
+            "trials": study.n_trials,
+            "ok": study.n_ok,
+            "best_loss": study.best_loss,
+        }
+        for study in store.studies()
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table(title=f"Studies in {store.location}")
+    for column in ("study", "task", "optimizer", "seed", "created", "trials", "ok", "best loss"):
+        table.add_column(column, justify="right" if column in ("seed", "trials", "ok", "best loss") else "left")
+    for row in rows:
+        table.add_row(*["-" if value is None else _text(value) for value in row.values()])
+    Console().print(table)
+
+
+def show_trials(store: Store, name: str, best: int, as_json: bool) -> None:
+    """The best trials of a study, and how many failed."""
+    trials = store.read_study(name).trials()
+    ok = sorted((t for t in trials if t.outcome.ok), key=lambda t: (not t.proposal.fidelity.is_full, t.outcome.loss))
+    if as_json:
+        rows = [
+            {"number": t.number, "loss": t.outcome.loss, "seconds": t.outcome.seconds, "pipeline": t.pipeline.to_dict()}
+            for t in ok[:best]
+        ]
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table(title=f"Study {name}: best of {len(trials)} trials, {len(trials) - len(ok)} failed")
+    for column in ("trial", "loss", "seconds"):
+        table.add_column(column, justify="right")
+    table.add_column("pipeline", overflow="fold")
+    for trial in ok[:best]:
+        table.add_row(
+            str(trial.number), _text(trial.outcome.loss), f"{trial.outcome.seconds:.2f}", repr(trial.pipeline)
+        )
+    console = Console()
+    console.print(table)
+    reasons = Counter(_reason(t) for t in trials if not t.outcome.ok)
+    for reason, count in reasons.most_common(5):
+        console.print(f"{count} × {reason}", markup=False, highlight=False)
+
+
+def _reason(trial: Trial) -> str:
+    lines = (trial.outcome.error or "").splitlines()
+    return f"{trial.outcome.status.value}: {lines[0] if lines else '-'}"
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -45,7 +45,7 @@ class WorkerPool:
     def __init__(
         self,
         token: str,
-        write_payload: Callable[[Path], None],
+        write_payload: Callable[[Path], object],
         *,
         preload: tuple[str, ...],
         threads: int,
@@ -88,7 +88,7 @@ class WorkerPool:
                 if pool.token != token and pool._users == 0 and time.monotonic() - pool._used_at > _LINGER_SECONDS:
                     pool.close()
             known = _pools.get(token)
-            return known or cls(token, lambda path: _write(path, payload), lingers=True, **options)
+            return known or cls(token, lambda path: path.write_bytes(payload), lingers=True, **options)
 
     def attach(self, user: object) -> None:
         """Count `user` until it is garbage; without users, the pool is closed or lingers."""
@@ -223,10 +223,6 @@ class WorkerPool:
                 else:
                     self._workers.discard(worker)
                     worker.kill()
-
-
-def _write(path: Path, payload: bytes) -> None:
-    path.write_bytes(payload)
 
 
 def _close_all() -> None:

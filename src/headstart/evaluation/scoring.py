@@ -206,21 +206,7 @@ def _scorer(metric: str | Scorer, task: str) -> Scorer:
 def fitting(task: str) -> list[str]:
     """Names of metrics commonly used for a task."""
     if task == "regression":
-        return [
-            "neg_mean_absolute_error",
-            "neg_mean_squared_error",
-            "neg_median_absolute_error",
-            "neg_root_mean_squared_error",
-            "r2",
-        ]
-    shared = [
-        "accuracy",
-        "balanced_accuracy",
-        "f1",
-        "matthews_corrcoef",
-        "neg_log_loss",
-        "precision",
-        "recall",
-        "roc_auc",
-    ]
-    return [*shared, "average_precision", "neg_brier_score"] if task == "binary" else shared
+        errors = ("mean_absolute", "mean_squared", "median_absolute", "root_mean_squared")
+        return [*(f"neg_{error}_error" for error in errors), "r2"]
+    shared = ["accuracy", "balanced_accuracy", "f1", "matthews_corrcoef", "neg_log_loss", "precision", "recall"]
+    return [*shared, "roc_auc", *(["average_precision", "neg_brier_score"] if task == "binary" else [])]

@@ -4,14 +4,13 @@
 `settings`       what a user may choose
 `plan`           what follows from the table's size and the budget: splits, jobs, limits
 `run`            search within the budget
-`assembly`       the model of what was found: ensemble, refit, decisions
+`assembly`       the model of what was found: ensemble, refit, decisions; a simple one if time was too short
 `shelf`          fitted models of the best trials, as long as a run lives
 `model`          what predicts
 `decisions`      calibration of probabilities and thresholds between classes
-`simple`         the model when time was too short for anything better
 `refit`          pipelines fitted once more, on all rows
 `progress`       what a run shows while it runs
-`reports`        leaderboard, failures, test scores; `importance` of columns
+`reports`        leaderboard, failures, test scores, importance of columns
 `saving`         a model as a file (`container`) that loads without running code (`trusted`, `packing`)
 `export`         a pipeline as a script (`sources`, `export_table`) that needs no Headstart
 ===============  ==========================================================================================

@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 
 from headstart.errors import warn_user
 from headstart.evaluation.constraints import pickled_size, timed
-from headstart.evaluation.live import is_predicted
+from headstart.evaluation.live import fit_model, is_predicted
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.shelf import Shelf
-from headstart.fitting.simple import simple_model
+from headstart.space.pipeline import Pipeline
 from headstart.task import total_excess
 from headstart.trials import FULL, Limits, Trial
 
 if TYPE_CHECKING:
+    from headstart.data.dataset import Dataset
     from headstart.fitting.run import Run
 
 Array = NDArray[np.float64]
@@ -35,6 +36,8 @@ Array = NDArray[np.float64]
 _NEARLY_ALL = 0.9
 SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
+SIMPLE_ROWS = 2000
+"""Most rows that the simple model is fitted to."""
 LOADED_BYTES = 1.5
 """Most memory that models take for each byte of their file; forests, boosters and kernel machines were measured."""
 
@@ -366,3 +369,34 @@ def _in_words(members: Sequence[Member], refit: str) -> str:
     if refit == "single" or models == len(members):
         return f"{what} with the model of one fold"
     return f"{what} the mean of the models of its folds ({models} models)"
+
+
+def simple_model(dataset: Dataset, seed: int) -> tuple[Pipeline, Any]:
+    """A small tree on some of the rows, or, if even that fails, the share of the classes or the median.
+
+    Returns
+    -------
+    What it is called, and a fitted scikit-learn pipeline for tables in the form of `Dataset.X`.
+    """
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.pipeline import Pipeline as SklearnPipeline
+
+    from headstart.space import catalog
+
+    assert dataset.y is not None
+    y = dataset.y
+    rows = np.sort(np.random.default_rng(seed).permutation(dataset.n_rows)[:SIMPLE_ROWS])
+    if dataset.classes is not None:  # all classes must be there
+        rows = np.union1d(rows, np.unique(y, return_index=True)[1])
+    X = dataset.X[rows] if dataset.is_sparse else dataset.X.iloc[rows]
+    weights = None if dataset.weights is None else dataset.weights[rows]
+    space = catalog.load("regression" if dataset.classes is None else "classification")
+    tree = space.default({"estimator": ["decision_tree"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return tree, fit_model(space.build(tree, seed, dataset.preparation), X, y[rows], weights)
+        except Exception:
+            plain = DummyRegressor(strategy="median") if dataset.classes is None else DummyClassifier()
+            model = SklearnPipeline([("estimator", plain)])
+            return Pipeline(["dummy"]), model.fit(np.zeros((len(rows), 1)), y[rows])

@@ -77,11 +77,7 @@ def select_ensemble(
         break
     if not best_counts.any():  # the loss is undefined for every one of them
         best_counts[0] = 1
-    return _shares(best_counts)
-
-
-def _shares(counts: NDArray[np.int64]) -> Array:
-    shares: Array = counts / counts.sum()
+    shares: Array = best_counts / best_counts.sum()
     return shares
 
 

@@ -236,10 +236,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         progress
             Is told how many columns are done, and of how many.
         """
-        from headstart.fitting.importance import permutation_importance
-
         ready, truth = self._test_rows(X, y)
-        return permutation_importance(self.model_, ready, truth, self._metric(), repeats, seed, progress)
+        return reports.permutation_importance(self.model_, ready, truth, self._metric(), repeats, seed, progress)
 
     def _metric(self) -> Any:
         from headstart.evaluation.scoring import Metric

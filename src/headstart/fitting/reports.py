@@ -1,23 +1,27 @@
-"""Tables about a fit: the leaderboard, failures, test scores."""
+"""Tables about a fit: the leaderboard, failures, test scores, importance of columns."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headstart.data.columns import Kind
 from headstart.data.errors import TableError
 from headstart.data.read import read_table
-from headstart.errors import InvalidInput, suggestion
+from headstart.errors import InvalidInput, check_positive, suggestion
 from headstart.evaluation.scoring import Metric
 from headstart.fitting.model import Model
 from headstart.history import History
 from headstart.trials import Trial
 
+BATCH_ROWS = 20_000
+"""Most rows that are predicted at once where a small table is shuffled several times."""
 _COLUMNS = ("rank", "score", "metric", "weight", "estimator", "pipeline", "seconds", "rows", "trial")
 
 
@@ -123,30 +127,64 @@ def test_leaderboard(
     table: pd.DataFrame, model: Model, ready: Any, truth: NDArray[Any], metric: Metric
 ) -> pd.DataFrame:
     """The members of a model and the model itself, with their scores on test rows; best first."""
-    rows = [
-        (
-            "model",
-            np.nan if model.validation_score is None else model.validation_score,
-            model.score(ready, truth, metric),
-            1.0,
-            "",
-        )
-    ]
-    scores = table.set_index("trial")
+    validated = np.nan if model.validation_score is None else model.validation_score
+    rows = [("model", validated, model.score(ready, truth, metric), 1.0, "")]
+    known = {row["trial"]: (row["score"], row["pipeline"]) for row in table.to_dict("records")}
     for member in model.members:
+        score, steps = known.get(member.number, (np.nan, str(member.pipeline)))
         found = metric.score(truth, member.predict(ready, model.shape))
-        known = member.number in scores.index
-        rows.append(
-            (
-                member.pipeline.algorithms[-1],
-                float(scores.loc[member.number, "score"]) if known else np.nan,
-                found,
-                member.weight,
-                str(scores.loc[member.number, "pipeline"]) if known else str(member.pipeline),
-            )
-        )
+        rows.append((member.pipeline.algorithms[-1], float(score), found, member.weight, str(steps)))
     columns = ["estimator", "score", "test_score", "weight", "pipeline"]
     return pd.DataFrame(rows, columns=columns).sort_values("test_score", ascending=False, ignore_index=True)
 
 
 test_leaderboard.__test__ = False  # type: ignore[attr-defined]
+
+
+def permutation_importance(
+    model: Model,
+    ready: Any,
+    truth: NDArray[Any],
+    metric: Metric,
+    repeats: int = 5,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Mean and standard deviation of the fall of the score, by column, largest first (Breiman, 2001).
+
+    Columns that no pipeline looks at, such as ids, have the importance 0 without being shuffled.
+
+    Parameters
+    ----------
+    ready
+        A table in the form of `Dataset.X`.
+    truth
+        Class codes, or numbers.
+    progress
+        Is told how many columns are done, and of how many.
+    """
+    check_positive("repeats", repeats, whole=True)
+    if model.schema.n_sparse is not None:
+        raise InvalidInput("importance needs a table with columns, but this model was fitted to a sparse matrix")
+    base = model.score(ready, truth, metric)
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(len(ready)) for _ in range(repeats)]
+    at_once = max(1, min(repeats, BATCH_ROWS // max(1, len(ready))))
+    several = pd.concat([ready] * at_once, ignore_index=True) if at_once > 1 else ready
+    rows = []
+    for done, name in enumerate(ready.columns):
+        if progress is not None:
+            progress(done, ready.shape[1])
+        if model.schema.columns[name].kind in (Kind.ID, Kind.CONSTANT):
+            rows.append((name, 0.0, 0.0))
+            continue
+        falls: list[float] = []
+        for first in range(0, repeats, at_once):
+            some = orders[first : first + at_once]
+            shuffled = several.iloc[: len(some) * len(ready)].copy(deep=False)
+            shuffled[name] = ready[name].array[np.concatenate(some)]
+            found = np.split(model.predict_ready(shuffled), len(some))
+            falls += [base - model.score_of(part, truth, metric) for part in found]
+        rows.append((name, float(np.mean(falls)), float(np.std(falls))))
+    found_rows = pd.DataFrame(rows, columns=["feature", "importance", "std"])
+    return found_rows.sort_values("importance", ascending=False, ignore_index=True, kind="stable")

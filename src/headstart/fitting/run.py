@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.data.target import default_metric
 from headstart.errors import InvalidInput
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
@@ -94,7 +95,9 @@ class Run:
         self.progress = progress or Progress()
         self.reserve = reserve
         self.space = choose_space(settings, dataset.task)
-        self.metric = Metric(settings.metric if settings.metric is not None else _default_metric(dataset), dataset.task)
+        self.metric = Metric(
+            settings.metric if settings.metric is not None else default_metric(dataset.task), dataset.task
+        )
         if settings.tune_threshold and self.metric.of_labels is False:
             raise InvalidInput(
                 f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, got {self.metric.name!r}"
@@ -335,9 +338,3 @@ class _Callback:
         if run is not None:
             run.relax(trial)
             run.progress.trial(run, trial)
-
-
-def _default_metric(dataset: Dataset) -> str:
-    from headstart.data.target import default_metric
-
-    return default_metric(str(dataset.task))

@@ -188,20 +188,14 @@ def _short(value: Any) -> str:
 
 def _described(model: Model) -> dict[str, Any]:
     return {
+        **vars(model),
         "schema": model.schema.to_dict(),
-        "task": model.task,
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
             {"number": m.number, "pipeline": m.pipeline.to_dict(), "loss": m.loss, "weight": m.weight}
             for m in model.members
         ],
-        "metric": model.metric,
-        "target": model.target,
-        "decisions": {"temperature": model.decisions.temperature, "factors": model.decisions.factors},
-        "notes": list(model.notes),
-        "origin": dict(model.origin),
-        "validation_score": model.validation_score,
-        "refit": model.refit,
+        "decisions": vars(model.decisions),
     }
 
 

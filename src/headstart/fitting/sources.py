@@ -85,10 +85,7 @@ class Sources:
 
     def add_import(self, module: str, name: str) -> str:
         """Add ``from module import name``; returns the name that it has in the script."""
-        line = f"from {module} import {name}"
-        final = self._free(name, line)
-        self._names[final] = line
-        return final
+        return self._free(name, f"from {module} import {name}")
 
     def _imported(self, node: ast.Import | ast.ImportFrom, name: str) -> str:
         alias = next(a for a in node.names if (a.asname or a.name.partition(".")[0]) == name)
@@ -96,12 +93,8 @@ class Sources:
             module = str(node.module)
             if module.partition(".")[0] == _PACKAGE:
                 return self.add(module, alias.name)
-            final = self._free(name, f"from {module} import {alias.name}")
-            self._names[final] = f"from {module} import {alias.name}"
-            return final
-        final = self._free(name, f"import {alias.name}")
-        self._names[final] = f"import {alias.name}"
-        return final
+            return self._free(name, f"from {module} import {alias.name}")
+        return self._free(name, f"import {alias.name}")
 
     def _free(self, name: str, what: str) -> str:
         """A name that no other thing has."""

@@ -27,24 +27,8 @@ import numpy as np
 from headstart.errors import ModelFileError, UntrustedModel
 from headstart.fitting.packing import pack, unpack
 
-_LOADERS = frozenset(
-    (
-        "BytesNode",
-        "DTypeNode",
-        "DictNode",
-        "JsonNode",
-        "ListNode",
-        "LossNode",
-        "NdArrayNode",
-        "ObjectNode",
-        "RandomStateNode",
-        "SliceNode",
-        "SparseMatrixNode",
-        "TreeNode",
-        "TupleNode",
-        "TypeNode",
-    )
-)
+_MADE = ("Bytes", "DType", "Dict", "Json", "List", "Loss", "NdArray", "Object", "RandomState", "Slice", "SparseMatrix")
+_LOADERS = frozenset(f"{what}Node" for what in (*_MADE, "Tree", "Tuple", "Type"))
 """What skops may do to make an object; not among them are functions, methods, partials and constructors with arguments
 of the file's choice."""
 

@@ -6,9 +6,8 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
 
 from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -16,11 +15,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from headstart.errors import StoreError
 from headstart.store import schema
 
-
-class Lock(Protocol):
-    """A study's lock."""
-
-    def release(self) -> None: ...
+Release = Callable[[], None]
+"""Releases a study's lock."""
 
 
 class Backend(ABC):
@@ -37,6 +33,9 @@ class Backend(ABC):
     WRITES = "headstart_writes"
     """Execution option of a connection: whether the transaction that begins next writes."""
 
+    explanations: Mapping[str, str]
+    """What errors mean and what to do, as ends of sentences, by the beginning of the driver's code."""
+
     driver_error: type[Exception]
     """Base of the errors that the database's driver raises."""
 
@@ -51,11 +50,18 @@ class Backend(ABC):
         self.location = location
 
     @abstractmethod
+    def code(self, error: BaseException) -> str | None:
+        """The driver's code of an error, if it has one."""
+
     def explain(self, error: BaseException) -> str:
         """What an error of the driver means and what to do, as the end of a sentence."""
+        code = self.code(error) or ""
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        found = [explanation for start, explanation in self.explanations.items() if code.startswith(start)]
+        return f"{found[0]} ({said})" if found else f"failed: {said}"
 
     @abstractmethod
-    def lock(self, database: Database, study_id: int) -> Lock | str:
+    def lock(self, database: Database, study_id: int) -> Release | str:
         """Take a study's lock for as long as this process lives, or tell the name of the holder.
 
         It is called inside a transaction. The caller sees to it that one `Database` never asks twice.

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from headstart.errors import MissingDependency, StoreError
-from headstart.store.database import Backend, Database, Lock
+from headstart.store.database import Backend, Database, Release
 from headstart.store.filelock import holder_name
 
+_NO_ANSWER = "no answer of the server"
 _EXPLANATIONS = {
     "53100": "cannot grow because the server's disk is full; free space and try again; what was stored is intact",
     "25006": "cannot be written to because the server is read-only; connect to the primary",
@@ -24,6 +27,7 @@ _EXPLANATIONS = {
     "23": "was changed by another process in a way that the study's lock should have prevented",
     "28": "rejects the user or the password; check the URL",
     "3D": "does not exist; create the database first",
+    _NO_ANSWER: "cannot be reached; check the URL and whether the server is running",
 }
 
 
@@ -31,6 +35,7 @@ class PostgreSQLBackend(Backend):
     """A database on a server; the tables go to the first schema of the search path."""
 
     shared = True
+    explanations = _EXPLANATIONS
 
     def __init__(self, url: URL) -> None:
         try:
@@ -47,14 +52,8 @@ class PostgreSQLBackend(Backend):
         )
         super().__init__(engine, url.render_as_string(hide_password=True))
 
-    def explain(self, error: BaseException) -> str:
-        code = getattr(error, "sqlstate", None) or ""
-        for prefix, explanation in _EXPLANATIONS.items():
-            if code.startswith(prefix):
-                return f"{explanation} ({_first_line(error)})"
-        if not code:  # no answer of the server at all
-            return f"cannot be reached; check the URL and whether the server is running ({_first_line(error)})"
-        return f"failed: {_first_line(error)}"
+    def code(self, error: BaseException) -> str | None:
+        return getattr(error, "sqlstate", None) or _NO_ANSWER
 
     def before_creation(self, connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _key("creation")})
@@ -67,12 +66,12 @@ class PostgreSQLBackend(Backend):
         os.dup2(nothing, driver.pgconn.socket, inheritable=False)
         os.close(nothing)
 
-    def lock(self, database: Database, study_id: int) -> Lock | str:
+    def lock(self, database: Database, study_id: int) -> Release | str:
         with database.transaction() as connection:
             schema = connection.execute(text("SELECT current_schema()")).scalar()
             key = _key(f"{schema}:{study_id}")
             if connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": key}).scalar():
-                return _AdvisoryLock(database, key)
+                return partial(_unlock, database, key)
             # A key of 64 bits is shown as its two halves.
             holder = connection.execute(
                 text(
@@ -85,23 +84,12 @@ class PostgreSQLBackend(Backend):
         return str(holder or "another process").removeprefix("headstart ")
 
 
-class _AdvisoryLock:
-    def __init__(self, database: Database, key: int) -> None:
-        self._database = database
-        self._key = key
-
-    def release(self) -> None:
-        try:
-            with self._database.transaction() as connection:
-                connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": self._key})
-        except StoreError:
-            pass  # the connection is gone, and the lock with it
+def _unlock(database: Database, key: int) -> None:
+    # If the connection is gone, the lock is so too.
+    with suppress(StoreError), database.transaction() as connection:
+        connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": key})
 
 
 def _key(what: str) -> int:
     """A number of 63 bits: advisory locks are shared by all programs that use the database."""
     return int.from_bytes(hashlib.sha256(f"headstart:{what}".encode()).digest()[:8]) >> 1
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.pool import NullPool
 
-from headstart.store.database import Backend, Database, Lock
+from headstart.store.database import Backend, Database, Release
 from headstart.store.filelock import FileLock
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class SQLiteBackend(Backend):
     """A database in a file, or in memory for `file` None."""
 
     driver_error = sqlite3.Error
+    explanations = _EXPLANATIONS
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -55,20 +56,16 @@ class SQLiteBackend(Backend):
         super().__init__(engine, "memory (sqlite://)" if file is None else str(file))
         self.reconnects = file is not None
 
-    def explain(self, error: BaseException) -> str:
-        code = getattr(error, "sqlite_errorname", None) or ""
-        for prefix, explanation in _EXPLANATIONS.items():
-            if code.startswith(prefix):
-                return f"{explanation} ({error})"
-        return f"failed: {error}"
+    def code(self, error: BaseException) -> str | None:
+        return getattr(error, "sqlite_errorname", None)
 
-    def lock(self, database: Database, study_id: int) -> Lock | str:  # noqa: ARG002
+    def lock(self, database: Database, study_id: int) -> Release | str:  # noqa: ARG002
         if self._file is None:  # nobody else can have it
-            return _NoLock()
+            return lambda: None
         directory = self._file.with_name(self._file.name + "-locks")
         directory.mkdir(exist_ok=True)
         lock = FileLock(directory / f"{study_id}.lock")
-        return lock.acquire() or lock
+        return lock.acquire() or lock.release
 
     def tune(self, connection: Connection) -> None:
         """Turn on the write-ahead log, which stays on for the file."""
@@ -88,11 +85,6 @@ class SQLiteBackend(Backend):
             if mode != "wal":
                 logger.warning("%s cannot use a write-ahead log (file system?): readers will block writers", self._file)
                 return
-
-
-class _NoLock:
-    def release(self) -> None:
-        pass
 
 
 def _journal_mode(driver: Any) -> str:

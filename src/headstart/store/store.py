@@ -241,7 +241,7 @@ class Store:
         study, proposal, trial = schema.studies.c, schema.proposals.c, schema.trials.c
         of_study = trial.study_id == study.id
         query = select(
-            schema.studies,
+            *(column for column in study if column.name != "id"),
             select(func.count()).where(proposal.study_id == study.id).scalar_subquery().label("n_proposals"),
             select(func.count()).where(of_study).scalar_subquery().label("n_trials"),
             select(func.count(trial.loss)).where(of_study).scalar_subquery().label("n_ok"),
@@ -250,18 +250,7 @@ class Store:
         with self._database.transaction() as connection:
             rows = connection.execute(query).all()
         return [
-            StudySummary(
-                row.name,
-                row.task_key,
-                int(row.seed),
-                codec.decode(row.settings),
-                row.created,
-                row.version,
-                row.n_proposals,
-                row.n_trials,
-                row.n_ok,
-                row.best_loss,
-            )
+            StudySummary(**{**row._asdict(), "seed": int(row.seed), "settings": codec.decode(row.settings)})
             for row in rows
         ]
 
@@ -290,7 +279,7 @@ class Store:
         try:
             log = StudyLog(self._database, self._artefacts, row, lock, lambda: self._forget(study_id))
         except BaseException:
-            lock.release()
+            lock()
             raise
         self._writers[study_id] = log
         return log

@@ -14,7 +14,7 @@ from headstart.errors import InvalidInput, StoreError, UnknownName, suggestion
 from headstart.store import codec, schema
 from headstart.store.artefact_values import ArtefactRecord, check_names, load
 from headstart.store.artefacts import Artefacts
-from headstart.store.database import Database, Lock
+from headstart.store.database import Database, Release
 from headstart.store.schema import ASK, TELL
 from headstart.trials import Proposal, Trial
 
@@ -32,11 +32,7 @@ _PROPOSALS = (
     .order_by(schema.proposals.c.number)
 )
 _TRIALS = (
-    select(
-        schema.trials.c.number,
-        schema.proposals.c.content,
-        schema.trials.c.content,
-    )
+    select(schema.trials.c.number, schema.proposals.c.content, schema.trials.c.content)
     .join_from(
         schema.trials,
         schema.proposals,
@@ -192,11 +188,11 @@ class StudyLog(StudyView):
         database: Database,
         artefacts: Artefacts,
         row: Mapping[str, Any],
-        lock: Lock,
+        release: Release,
         on_close: Callable[[], None],
     ) -> None:
         super().__init__(database, artefacts, row)
-        self._lock: Lock | None = lock
+        self._release: Release | None = release
         self._on_close = on_close
         self._mutex = threading.RLock()
         # What is logged, kept here too: only this object writes, so a mistake is found without a query.
@@ -303,9 +299,9 @@ class StudyLog(StudyView):
     def close(self) -> None:
         """Release the study's lock; closing twice does nothing."""
         with self._mutex:
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+            if self._release is not None:
+                self._release()
+                self._release = None
                 self._on_close()
 
     def __enter__(self) -> Self:
@@ -316,7 +312,7 @@ class StudyLog(StudyView):
 
     def _check_open(self) -> None:
         self._database.check_usable()
-        if self._lock is None:
+        if self._release is None:
             raise StoreError(f"study {self.name!r} is closed for writing; open it again with open_study")
 
     def _check_asked(self, number: int) -> None:
