@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from experiments.experiment import Setup
-from experiments.live_results import LiveResults
-from experiments.live_search import Budget, ByOptimizer, Refit, Searcher, read_off
+from experiments.experiment import Setup, Table
+from experiments.live_search import Budget, ByOptimizer, Refit, read_off
 from experiments.live_tables import ReadTable, TableFile, TableRule, check_unknown, read_table
 from experiments.live_tpot import Tpot, load_tpot
 from headstart.errors import InvalidInput, MissingDependency
@@ -31,15 +32,81 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources.extras import TABLES
 from headstart.optimizers.base import Optimizer
 from headstart.replay.protocol import N_INITIAL, Method
+from headstart.replay.results import MethodResults, half_width, ranks, rounded, shown
 from headstart.replay.runner import run_method
 from headstart.space import catalog
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
 from headstart.trials import Limits
 
+Array = NDArray[np.float64]
 TPOT = "tpot"
 _REFIT_TIMES = 5
 """A pipeline that was judged in time may take so many times an evaluation's limit to be fitted to all rows."""
+_MEANS = {"scores": "score", "observed": "observed", "failed": "failed"}
+
+
+@dataclass
+class LiveResults(MethodResults):
+    """Scores on test rows and numbers of pipelines of methods on the same tables, after each budget.
+
+    Saved as one JSON file::
+
+        {"meta": "tensor_oboe", "space": "tensor_oboe", "metric": "balanced_accuracy", "budgets": [60, 300],
+         "tables": [{"id": "6", "name": "letter", "rows": 5000, "columns": 16, "classes": 26}, …], "about": {…},
+         "methods": {"deeppipe": {"runs": [{"scores": […], "validation": […], "observed": […], "failed": […]}, …],
+                                  "rank_mean": […], "rank_ci": […], "observed_mean": […], …}}}
+
+    ``runs`` are those on the tables, in their order, ``None`` where a method could not be run. Lists in them, and
+    means, have a number for each budget; ``*_ci`` are half widths of 95 % intervals over tables.
+    """
+
+    holds, rows = "the results of a live comparison", "runs"
+    meta: str
+    space: str
+    metric: str
+    budgets: list[float]
+    tables: list[dict[str, Any]]
+    about: dict[str, Any]
+
+    def values(self, method: str, what: str) -> Array:
+        """``"scores"``, ``"observed"``, … (tables, budgets) of a method that ran on all tables."""
+        return np.array([run[what] for run in self.methods[method]["runs"]], dtype=np.float64)
+
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
+        """Take in the runs of a method; ranks change with it."""
+        self.methods[method] = {"runs": runs, **facts}
+        ran = [name for name in self.methods if self.complete(name)]
+        places = ranks([-self.values(name, "scores") for name in ran]) if ran else ()
+        for name, of_it in zip(ran, places, strict=True):
+            means = {"rank": of_it} | {called: self.values(name, what) for what, called in _MEANS.items()}
+            for called, values in means.items():
+                self.methods[name][f"{called}_mean"] = rounded(values.mean(axis=0))
+                self.methods[name][f"{called}_ci"] = rounded(half_width(values))
+
+    def by_rank(self) -> list[str]:
+        """Methods that ran on all tables, the best rank after the longest budget first."""
+        ran = [name for name in self.methods if self.complete(name)]
+        return sorted(ran, key=lambda name: (self.methods[name]["rank_mean"][-1], name))
+
+    def line(self, method: str) -> str:
+        entry = self.methods[method]
+        if not self.complete(method):
+            return f"{method} is left out: {entry['left_out']}"
+        numbers = zip(entry["score_mean"], entry["observed_mean"], self.budgets, strict=True)
+        return f"{method}: " + ", ".join(
+            f"{score:.4f} with {observed:.0f} pipelines after {budget:g} s" for score, observed, budget in numbers
+        )
+
+    def table(self) -> Table:
+        """Rank, pipelines and score after each budget."""
+        columns, rows = ["method"], [[name] for name in self.by_rank()]
+        for b, budget in enumerate(self.budgets):
+            columns += [f"rank, {budget:g} s", "pipelines", "score"]
+            for row, (what, form) in product(rows, {"rank": ".2f", "observed": ".0f", "score": ".4f"}.items()):
+                entry = self.methods[row[0]]
+                row.append(f"{shown(entry[f'{what}_mean'][b], form)} ± {shown(entry[f'{what}_ci'][b], form)}")
+        return Table(f"{self.space}, {len(self.tables)} tables: means ± half widths of 95 % intervals", columns, rows)
 
 
 @dataclass(frozen=True)
@@ -132,8 +199,7 @@ class LiveComparison:
             knowledge.unlink(missing_ok=True)
         return results
 
-    def load(self, path: Path) -> LiveResults:
-        return LiveResults.load(path)
+    load = staticmethod(LiveResults.load)
 
     def make(self, text: str) -> Optimizer | Tpot:
         """A method as its text says, before it has learned anything."""
@@ -166,17 +232,9 @@ class LiveComparison:
         return [Pipeline(p.algorithms, p.params) for p in rows]
 
     def _empty(self, meta: MetaDataset, search: TableSearch, tables: Sequence[TableFile]) -> LiveResults:
-        about = {
-            "rule": self.about_rule,
-            "max_rows": self.max_rows,
-            "test": self.test,
-            "folds": self.folds,
-            "evaluation_seconds": self.evaluation_seconds,
-            "acquisition": self.acquisition,
-            "warm": list(self.warm),
-            "n_initial": len(search.initial),
-            "seed": self.seed,
-        }
+        kept = ("max_rows", "test", "folds", "evaluation_seconds", "acquisition", "seed")
+        about = {"rule": self.about_rule, "warm": list(self.warm), "n_initial": len(search.initial)}
+        about |= {name: getattr(self, name) for name in kept}
         facts = [{"id": table.id, "name": table.name, "rows": table.rows, "columns": table.columns} for table in tables]
         return LiveResults(meta.name, search.space.name, self.metric, list(search.budgets), facts, about)
 
@@ -198,16 +256,8 @@ class TableSearch:
     def key(self, learning: MetaDataset, warm: bool) -> str:
         """A hash of all that a method is given."""
         c = self.comparison
-        settings = [
-            c.evaluation_seconds,
-            c.evaluation_bytes,
-            c.metric,
-            c.folds,
-            c.test,
-            c.max_rows,
-            c.evaluations,
-            c.seed,
-        ]
+        settings = [c.evaluation_seconds, c.evaluation_bytes, c.metric, c.folds, c.test, c.max_rows]
+        settings += [c.evaluations, c.seed]
         begin = [p.to_dict() for p in self.initial] if warm else []
         content = json.dumps([learning.key, self.space.key, self.budgets, settings, begin])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -217,7 +267,7 @@ class TableSearch:
         return read_table(table, max_rows=c.max_rows, test=c.test, folds=c.folds, seed=c.seed)
 
 
-def run_table(searcher: Searcher, search: TableSearch, warm: bool, table: TableFile) -> dict[str, Any]:
+def run_table(searcher: ByOptimizer | Tpot, search: TableSearch, warm: bool, table: TableFile) -> dict[str, Any]:
     """Search on a table, and test what was found after each budget."""
     c = search.comparison
     ready = search.read(table)
@@ -248,7 +298,7 @@ def run_table(searcher: Searcher, search: TableSearch, warm: bool, table: TableF
     }
 
 
-def prepared(made: Optimizer | Tpot, learning: MetaDataset, knowledge: Path) -> Searcher:
+def prepared(made: Optimizer | Tpot, learning: MetaDataset, knowledge: Path) -> ByOptimizer | Tpot:
     """A method that has learned from other tasks.
 
     Parameters

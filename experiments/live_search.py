@@ -6,10 +6,9 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.live_tables import ReadTable
 from headstart.evaluation.live import fit_model, predict_model
@@ -61,19 +60,9 @@ class Budget:
     evaluations: int | None = None
 
 
-class Searcher(Protocol):
-    """Anything that can search a space on a table."""
-
-    def search(
-        self, space: PipelineSpace, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
-    ) -> list[Step]:
-        """Go on until the budget is used up; the objective is told the deadline with the limits."""
-        ...
-
-
 @dataclass(frozen=True)
 class ByOptimizer:
-    """A study of an optimizer, one evaluation at a time.
+    """A study of an optimizer, one evaluation at a time; the objective is told the deadline with the limits.
 
     Parameters
     ----------
@@ -136,33 +125,27 @@ class Refit:
     """
 
     def __init__(self, space: PipelineSpace, table: ReadTable, metric: str) -> None:
-        assert table.dataset.task is not None
-        self.space = space
-        self.table = table
-        self.metric = Metric(metric, table.dataset.task)
+        data = table.dataset
+        assert data.task is not None
+        assert data.y is not None
+        assert data.classes is not None
+        self.space, self.table, self.metric = space, table, Metric(metric, data.task)
+        self.y, self.n_classes = data.y, len(data.classes)
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:  # noqa: ARG002
         return outcome_of(lambda: self._loss(pipeline, seed))
 
     def _loss(self, pipeline: Pipeline, seed: int) -> float:
         data, train, test = self.table.dataset, self.table.train, self.table.test
-        y = _known(data.y)
         model = self.space.build(pipeline, seed, data.preparation)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fit_model(model, data.X.iloc[train], y[train])
-            predictions = predict_model(model, data.X.iloc[test], (len(_known(data.classes)),))
-        return self.metric.loss(y[test], predictions)
+            fit_model(model, data.X.iloc[train], self.y[train])
+            predictions = predict_model(model, data.X.iloc[test], (self.n_classes,))
+        return self.metric.loss(self.y[test], predictions)
 
     def without(self) -> float:
         """The score of what a search without any pipeline is left with: always the most frequent class."""
-        data = self.table.dataset
-        y = _known(data.y)
-        predictions = np.zeros((len(self.table.test), len(_known(data.classes))))
-        predictions[:, np.bincount(y[self.table.train].astype(np.int64)).argmax()] = 1.0
-        return self.metric.score(y[self.table.test], predictions)
-
-
-def _known(values: NDArray[Any] | None) -> NDArray[Any]:
-    assert values is not None
-    return values
+        predictions = np.zeros((len(self.table.test), self.n_classes))
+        predictions[:, np.bincount(self.y[self.table.train].astype(np.int64)).argmax()] = 1.0
+        return self.metric.score(self.y[self.table.test], predictions)

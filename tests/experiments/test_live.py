@@ -12,8 +12,7 @@ import pytest
 
 from experiments import live, live_tpot
 from experiments.catalogue import EXPERIMENTS, run_experiment
-from experiments.live import LiveComparison, TableSearch, prepared, run_table
-from experiments.live_results import LiveResults
+from experiments.live import LiveComparison, LiveResults, TableSearch, prepared, run_table
 from experiments.live_search import Budget, ByOptimizer, Refit, Step, read_off
 from experiments.live_tables import TableRule, check_unknown, read_index, read_table
 from headstart.errors import HeadstartError, InvalidInput, MissingDependency
