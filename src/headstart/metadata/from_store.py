@@ -133,14 +133,9 @@ def _assembled(
     shape = (len(results), len(unique))
     losses, seconds = np.full(shape, np.nan), np.full(shape, np.nan)
     statuses = np.full(shape, NOT_TRIED, dtype=np.uint8)
-    names = {
-        name
-        for trials in results.values()
-        for trial in trials
-        if trial.outcome.ok
-        for name in trial.outcome.constraints
-    }
-    constraints = {name: np.full(shape, np.nan) for name in sorted(names)}
+    ok = [trial.outcome for trials in results.values() for trial in trials if trial.outcome.ok]
+    measured = sorted({name for outcome in ok for name in outcome.constraints})
+    constraints = {name: np.full(shape, np.nan) for name in measured}
     start = 0
     for t, trials in enumerate(results.values()):
         cells: dict[int, _Cell] = defaultdict(_Cell)
