@@ -33,10 +33,10 @@ _CURVE_DIGITS = 4
 """Significant digits kept of each regret; means are made of what is kept."""
 
 
-def half_width(values: Array) -> Array:
-    """Half width of the 95 % interval of the mean over the first axis."""
+def half_width(values: Array, errors: float = _Z) -> Array:
+    """Half width of the 95 % interval of the mean over the first axis, or of one of so many standard errors."""
     n = len(values)
-    width: Array = _Z * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1:], np.nan)
+    width: Array = errors * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1:], np.nan)
     return width
 
 
