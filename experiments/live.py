@@ -9,35 +9,39 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Setup, Table
-from experiments.live_search import Budget, ByOptimizer, Refit, read_off
 from experiments.live_tables import ReadTable, TableFile, TableRule, check_unknown, read_table
-from experiments.live_tpot import Tpot, load_tpot
+from experiments.live_tpot import Budget, Step, Tpot, load_tpot
 from headstart.errors import InvalidInput, MissingDependency
-from headstart.evaluation.live import LiveObjective
-from headstart.evaluation.objective import Objective
+from headstart.evaluation.live import LiveObjective, fit_model, predict_model
+from headstart.evaluation.objective import Objective, outcome_of
 from headstart.evaluation.sandbox import Sandbox
+from headstart.evaluation.scoring import Metric
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources.extras import TABLES
-from headstart.optimizers.base import Optimizer
+from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.replay.protocol import N_INITIAL, Method
 from headstart.replay.results import MethodResults, half_width, ranks, rounded, shown
 from headstart.replay.runner import run_method
 from headstart.space import catalog
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
-from headstart.trials import Limits
+from headstart.study import Study
+from headstart.task import Task
+from headstart.trials import FULL, Fidelity, Limits, Outcome
 
 Array = NDArray[np.float64]
 TPOT = "tpot"
@@ -176,11 +180,12 @@ class LiveComparison:
         budgets = self.budgets
         if request.seconds is not None:
             budgets = (*(b for b in budgets if b < request.seconds), request.seconds)
-        search = TableSearch(self, budgets, self._space(meta), tuple(self._initial(meta, request)))
-        results = self._empty(meta, search, tables).in_file(request.out)
+        resolved = replace(self, budgets=budgets, space=self._space(meta))
+        initial = tuple(self._initial(meta, request))
+        results = resolved._empty(meta, len(initial), tables).in_file(request.out)
         for text in self.methods:
-            warm, settings = text in self.warm, self.make(text).describe()
-            given = search.key(learning, warm)
+            begin, settings = initial if text in self.warm else (), self.make(text).describe()
+            given = resolved.key(learning, begin)
             key = hashlib.sha256(json.dumps([settings, given], sort_keys=True).encode()).hexdigest()[:8]
             knowledge = request.out.with_name(f"{request.out.name}.{Method.parse(text).name}-{key}.npz")
             results = run_method(
@@ -189,7 +194,7 @@ class LiveComparison:
                 settings,
                 given,
                 {table.id: table for table in tables},
-                partial(self._learned, text, learning, knowledge, search, warm),
+                partial(resolved._learned, text, learning, knowledge, begin),
                 run_table,
                 out=request.out,
                 jobs=request.jobs,
@@ -231,85 +236,140 @@ class LiveComparison:
         rows = meta.pipelines.take(meta.everything.rows(ids))
         return [Pipeline(p.algorithms, p.params) for p in rows]
 
-    def _empty(self, meta: MetaDataset, search: TableSearch, tables: Sequence[TableFile]) -> LiveResults:
+    def _empty(self, meta: MetaDataset, n_initial: int, tables: Sequence[TableFile]) -> LiveResults:
         kept = ("max_rows", "test", "folds", "evaluation_seconds", "acquisition", "seed")
-        about = {"rule": self.about_rule, "warm": list(self.warm), "n_initial": len(search.initial)}
+        about = {"rule": self.about_rule, "warm": list(self.warm), "n_initial": n_initial}
         about |= {name: getattr(self, name) for name in kept}
         facts = [{"id": table.id, "name": table.name, "rows": table.rows, "columns": table.columns} for table in tables]
-        return LiveResults(meta.name, search.space.name, self.metric, list(search.budgets), facts, about)
+        return LiveResults(meta.name, meta.pipelines.space.name, self.metric, list(self.budgets), facts, about)
 
     def _learned(
-        self, text: str, learning: MetaDataset, knowledge: Path, search: TableSearch, warm: bool
+        self, text: str, learning: MetaDataset, knowledge: Path, initial: tuple[Pipeline, ...]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (prepared(self.make(text), learning, knowledge), search, warm), {}
+        return (prepared(self.make(text), learning, knowledge), self, initial), {}
+
+    def key(self, learning: MetaDataset, initial: Sequence[Pipeline]) -> str:
+        """A hash of all that a method is given."""
+        parts = ("evaluation_seconds", "evaluation_bytes", "metric", "folds", "test", "max_rows", "evaluations", "seed")
+        settings, begin = [getattr(self, part) for part in parts], [pipeline.to_dict() for pipeline in initial]
+        content = json.dumps([learning.key, learning.pipelines.space.key, self.budgets, settings, begin])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
-class TableSearch:
-    """What a search on a table needs to know beside its method."""
+class ByOptimizer:
+    """A study of an optimizer that has learned, one evaluation at a time; the objective is told the deadline."""
 
-    comparison: LiveComparison
-    budgets: tuple[float, ...]
-    space: PipelineSpace
-    initial: tuple[Pipeline, ...]
+    optimizer: Optimizer
 
-    def key(self, learning: MetaDataset, warm: bool) -> str:
-        """A hash of all that a method is given."""
-        c = self.comparison
-        settings = [c.evaluation_seconds, c.evaluation_bytes, c.metric, c.folds, c.test, c.max_rows]
-        settings += [c.evaluations, c.seed]
-        begin = [p.to_dict() for p in self.initial] if warm else []
-        content = json.dumps([learning.key, self.space.key, self.budgets, settings, begin])
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-    def read(self, table: TableFile) -> ReadTable:
-        c = self.comparison
-        return read_table(table, max_rows=c.max_rows, test=c.test, folds=c.folds, seed=c.seed)
+    def search(
+        self, space: PipelineSpace, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
+    ) -> list[Step]:
+        """The pipelines that were evaluated at full fidelity."""
+        study = Study(Task(space, initial=initial), objective, self.optimizer, seed=seed, limits=budget.limits)
+        began = time.time()
+        history = study.run(seconds=budget.seconds, evaluations=budget.evaluations)
+        return [
+            Step(t.finished - began, t.outcome.loss, t.pipeline, evaluation_seed(seed, t.number))
+            for t in history.full()
+        ]
 
 
-def run_table(searcher: ByOptimizer | Tpot, search: TableSearch, warm: bool, table: TableFile) -> dict[str, Any]:
+class Reading(NamedTuple):
+    """A search as it was after some seconds: pipelines with a loss and those without, and the one of lowest loss."""
+
+    observed: int
+    failed: int
+    best: Step | None
+
+
+def read_off(steps: Sequence[Step], seconds: float) -> Reading:
+    """What a search had found after so many of its seconds.
+
+    >>> a, b, c = Pipeline(["a"]), Pipeline(["b"]), Pipeline(["c"])
+    >>> steps = [Step(2.0, 0.3, a, 0), Step(4.0, None, b, 1), Step(9.0, 0.1, c, 2)]
+    >>> read_off(steps, 5.0).observed, read_off(steps, 5.0).failed, read_off(steps, 10.0).best.pipeline.algorithms
+    (1, 1, ('c',))
+    """
+    there = [step for step in steps if step.seconds <= seconds]
+    found = [step for step in there if step.loss is not None]
+    best = min(found, key=lambda step: (step.loss or 0.0, step.seconds)) if found else None
+    return Reading(len(found), len(there) - len(found), best)
+
+
+class Refit:
+    """An objective: fit a pipeline to all rows that were searched on; its loss is that on the test rows.
+
+    Parameters
+    ----------
+    space, table, metric
+        As they were searched with.
+    """
+
+    def __init__(self, space: PipelineSpace, table: ReadTable, metric: str) -> None:
+        data = table.dataset
+        assert data.task is not None
+        assert data.y is not None
+        assert data.classes is not None
+        self.space, self.table, self.metric = space, table, Metric(metric, data.task)
+        self.y, self.n_classes = data.y, len(data.classes)
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:  # noqa: ARG002
+        return outcome_of(lambda: self._loss(pipeline, seed))
+
+    def _loss(self, pipeline: Pipeline, seed: int) -> float:
+        data, train, test = self.table.dataset, self.table.train, self.table.test
+        model = self.space.build(pipeline, seed, data.preparation)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit_model(model, data.X.iloc[train], self.y[train])
+            predictions = predict_model(model, data.X.iloc[test], (self.n_classes,))
+        return self.metric.loss(self.y[test], predictions)
+
+    def without(self) -> float:
+        """The score of what a search without any pipeline is left with: always the most frequent class."""
+        predictions = np.zeros((len(self.table.test), self.n_classes))
+        predictions[:, np.bincount(self.y[self.table.train].astype(np.int64)).argmax()] = 1.0
+        return self.metric.score(self.y[self.table.test], predictions)
+
+
+def run_table(
+    searcher: ByOptimizer | Tpot, c: LiveComparison, initial: Sequence[Pipeline], table: TableFile
+) -> dict[str, Any]:
     """Search on a table, and test what was found after each budget."""
-    c = search.comparison
-    ready = search.read(table)
+    assert isinstance(c.space, PipelineSpace)
+    ready = read_table(table, max_rows=c.max_rows, test=c.test, folds=c.folds, seed=c.seed)
     limits = Limits(c.evaluation_seconds, c.evaluation_bytes)
     seed = int(np.random.SeedSequence([c.seed, int(table.id)]).generate_state(1)[0])
-    budget = Budget(search.budgets[-1], limits, c.evaluations)
-    objective: Objective = LiveObjective(search.space, ready.dataset, ready.splits, c.metric)
-    refit = Refit(search.space, ready, c.metric)
+    budget = Budget(c.budgets[-1], limits, c.evaluations)
+    objective: Objective = LiveObjective(c.space, ready.dataset, ready.splits, c.metric)
+    refit = Refit(c.space, ready, c.metric)
     generous = Limits(_REFIT_TIMES * c.evaluation_seconds, c.evaluation_bytes)
     with ExitStack() as stack:
         if c.sandbox:
             objective = stack.enter_context(Sandbox(objective))
             objective.warm()
-        steps = searcher.search(search.space, objective, seed, budget, search.initial if warm else ())
-    readings = [read_off(steps, seconds) for seconds in search.budgets]
-    scores: dict[Pipeline, float] = {}
+        steps = searcher.search(c.space, objective, seed, budget, initial)
+    readings = [read_off(steps, seconds) for seconds in c.budgets]
+    scores: dict[Pipeline | None, float] = {None: refit.without()}
     for best in {reading.best.pipeline: reading.best for reading in readings if reading.best is not None}.values():
         with ExitStack() as stack:
             fit = stack.enter_context(Sandbox(refit)) if c.sandbox else refit
-            outcome = fit(best.pipeline, generous, best.seed)
-        scores[best.pipeline] = refit.without() if outcome.loss is None else refit.metric.to_score(outcome.loss)
+            loss = fit(best.pipeline, generous, best.seed).loss
+        scores[best.pipeline] = scores[None] if loss is None else refit.metric.to_score(loss)
+    bests = [reading.best for reading in readings]
+    judged = [np.nan if best is None else refit.metric.to_score(best.loss or 0.0) for best in bests]
     return {
-        "scores": [_short(refit.without() if r.best is None else scores[r.best.pipeline]) for r in readings],
-        "validation": [None if r.best is None else _short(refit.metric.to_score(r.best.loss or 0.0)) for r in readings],
-        "observed": [r.observed for r in readings],
-        "failed": [r.failed for r in readings],
-        "best": [None if r.best is None else str(r.best.pipeline) for r in readings],
+        "scores": rounded(np.array([scores[best and best.pipeline] for best in bests])),
+        "validation": rounded(np.array(judged)),
+        "observed": [reading.observed for reading in readings],
+        "failed": [reading.failed for reading in readings],
+        "best": [best and str(best.pipeline) for best in bests],
     }
 
 
 def prepared(made: Optimizer | Tpot, learning: MetaDataset, knowledge: Path) -> ByOptimizer | Tpot:
-    """A method that has learned from other tasks.
-
-    Parameters
-    ----------
-    made
-        The method before that.
-    learning
-        What it learns from.
-    knowledge
-        File that it finds what it has learned in, or leaves it.
-    """
+    """A method that has learned from other tasks, or finds in a file what it has learned; else it leaves it there."""
     if isinstance(made, Tpot):
         load_tpot()
         return made
@@ -321,7 +381,3 @@ def prepared(made: Optimizer | Tpot, learning: MetaDataset, knowledge: Path) -> 
         learned.save(unfinished)
         unfinished.replace(knowledge)
     return ByOptimizer(learned)
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")

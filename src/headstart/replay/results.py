@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
 from headstart.replay.protocol import Method
-from headstart.replay.reference import EVALUATIONS
 
 Array = NDArray[np.float64]
+EVALUATIONS = (10, 25, 50, 100)
+"""After so many figures are shown in tables, if there are more evaluations."""
 _Z = 1.959963984540054
 _DIGITS = 6
 _CURVE_DIGITS = 4
