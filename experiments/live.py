@@ -180,7 +180,10 @@ class LiveComparison:
         budgets = self.budgets
         if request.seconds is not None:
             budgets = (*(b for b in budgets if b < request.seconds), request.seconds)
-        resolved = replace(self, budgets=budgets, space=self._space(meta))
+        space = catalog.load(self.space) if isinstance(self.space, str) else self.space
+        if space != meta.pipelines.space:
+            raise InvalidInput(f"the pipelines of meta-dataset {meta.name!r} must be those of space {space.name!r}")
+        resolved = replace(self, budgets=budgets, space=space)
         initial = tuple(self._initial(meta, request))
         results = resolved._empty(meta, len(initial), tables).in_file(request.out)
         for text in self.methods:
@@ -220,12 +223,6 @@ class LiveComparison:
         if isinstance(made, Bayes) and "acquisition" not in method.settings:
             made.acquisition = self.acquisition
         return made
-
-    def _space(self, meta: MetaDataset) -> PipelineSpace:
-        space = catalog.load(self.space) if isinstance(self.space, str) else self.space
-        if space != meta.pipelines.space:
-            raise InvalidInput(f"the pipelines of meta-dataset {meta.name!r} must be those of space {space.name!r}")
-        return space
 
     def _initial(self, meta: MetaDataset, request: Setup) -> list[Pipeline]:
         from headstart.optimizers.portfolio import greedy_portfolio

@@ -119,7 +119,7 @@ class Filling:
         kinds: dict[str, Callable[..., str]] = {
             "replay": self._replay,
             "standings": self._standings,
-            "figure": self._figure,
+            "figure": lambda file: self._drawn(self._load(file), file),
             "table": lambda file: self._load(file).table().markdown(),
             "cell": self._cell,
             "versus": self._versus,
@@ -228,9 +228,6 @@ class Filling:
     def _cell(self, file: str, row: str, column: str) -> str:
         table = self._load(file).table()
         return {cells[0]: cells for cells in table.rows}[row][list(table.columns).index(column)]
-
-    def _figure(self, file: str) -> str:
-        return self._drawn(self._load(file), file)
 
     def _drawn(self, found: Findings, name: str) -> str:
         from experiments.plots import draw

@@ -79,10 +79,6 @@ class MethodResults(ABC):
         """What all methods share."""
         return {name: value for name, value in vars(self).items() if name != "methods"}
 
-    def same_runs(self, other: Self) -> bool:
-        """Whether methods of another file can stand beside those of this one."""
-        return self.shared() == other.shared()
-
     def complete(self, method: str) -> bool:
         """Whether a method ran on all tasks; one that needs raw tables may not."""
         return all(row is not None for row in self.methods[method][self.rows])
