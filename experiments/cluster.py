@@ -16,10 +16,8 @@ algorithms apart too. One random network says little: figures are over several, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +30,7 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.methods.deeppipe.network import PipelineNetwork
 from headstart.numerics.threads import one_blas_thread
 from headstart.replay.results import half_width, rounded, shown
+from headstart.replay.runner import plain
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -116,13 +115,10 @@ class Clusters:
     def run(self, setup: Setup) -> Clustered:
         """Measure, unless the same is in the file; save."""
         meta = setup.meta
-        settings = json.loads(json.dumps(asdict(self)))
-        key = meta.key
-        if setup.out.exists():
-            known = Clustered.load(setup.out)
-            if (known.meta, known.key, known.settings) == (meta.name, key, settings):
-                setup.progress.done("cluster metric: known already")
-                return known
+        given: dict[str, Any] = {"meta": meta.name, "key": meta.key, "settings": plain(asdict(self))}
+        if known := Clustered.known(setup.out, **given):
+            setup.progress.done("cluster metric: known already")
+            return known
         rows, estimators = self._sample(meta)
         drawn = meta.pipelines.take(rows)
         features, chosen = drawn.features(), drawn.choice[:, -1]
@@ -143,9 +139,7 @@ class Clusters:
                     )
         names = meta.pipelines.space.stages[-1].names
         clustered = Clustered(
-            meta=meta.name,
-            key=key,
-            settings=settings,
+            **given,
             estimators=[names[e] for e in estimators],
             estimator=np.searchsorted(estimators, chosen).tolist(),
             layers=list(self.layers),
@@ -155,8 +149,7 @@ class Clusters:
         clustered.save(setup.out)
         return clustered
 
-    def load(self, path: Path) -> Clustered:
-        return Clustered.load(path)
+    load = staticmethod(Clustered.load)
 
     def _sample(self, meta: MetaDataset) -> tuple[Integers, Integers]:
         """Rows of pipelines, and the estimators they are drawn from in ascending order."""

@@ -146,7 +146,7 @@ def _read(path: Path, like: Results) -> Results | None:
         results = Results.load(path)
     except InvalidInput:  # another kind of experiment
         return None
-    return results if results.same_runs(like) else None
+    return results if results.shared() == like.shared() else None
 
 
 def _key(name: str, entry: Mapping[str, Any]) -> str:

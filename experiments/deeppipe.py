@@ -1,22 +1,27 @@
 """Experiments of S. Pineda Arango and J. Grabocka, *Deep pipeline embeddings for AutoML*.
 
-Run one with ``python -m experiments NAME``; experiment 3, on raw tables, is in `experiments.deeppipe_live`. Experiments
-1 and 2 are of whole methods. All others are of the network, so recorded pipelines are not remembered one by one there
-(``deeppipe_network``), and meta-training has 3,000 steps. In `NEW_ALGORITHM` networks that have learned from other
-tasks are tuned at a rate of 0.001, a tenth of the default; otherwise settings are the defaults.
+Run one with ``python -m experiments NAME``. Experiments 1 to 3 are of whole methods. All others are of the network, so
+recorded pipelines are not remembered one by one there (``deeppipe_network``), and meta-training has 3,000 steps. In
+`NEW_ALGORITHM` networks that have learned from other tasks are tuned at a rate of 0.001, a tenth of the default;
+otherwise settings are the defaults.
 
 `ALONE` is DeepPipe without other tasks. Nothing tells it of a prior mean or of noise by pipeline, so it has neither,
 and no kernel was learned that it should stay close to (``looseness=None``); all of it is tuned in turn as observations
 come in, eight steps at a time and 480 in all over 100 evaluations. The paper has 10,000.
+
+`LIVE` is experiment 3, live searches on raw tables within a time. Sizes are fit for two cores: ten tables, 60 and 300
+seconds where the paper has 10 minutes and an hour. ``forest`` stands for SMAC; OBOE and Tensor-OBOE are in their
+time-constrained form; PMF has its map for pipelines that are not on record.
 """
 
 from __future__ import annotations
 
 from experiments.cluster import Clusters
 from experiments.comparison import Comparison
-from experiments.deeppipe_live import LIVE
 from experiments.embedding import Embedding
 from experiments.experiment import Experiment
+from experiments.live import LiveComparison
+from experiments.live_tables import TableRule
 from experiments.new_algorithm import NewAlgorithm
 from headstart.replay.protocol import Method
 from headstart.replay.variants import share
@@ -73,6 +78,20 @@ NEW_ALGORITHM = NewAlgorithm(
     encoded=network("encoders1", fine_tune_rate=0.001),
     plain=network("encoders0", encoder_layers=0, fine_tune_rate=0.001),
     untrained=network("alone", _ALONE),
+)
+TWINS = {
+    "292": "Australian; OpenML 40981, a task of Tensor-OBOE, is the same table",
+    "294": "satellite_image; OpenML 182, a task of Tensor-OBOE, is the same table",
+}
+_PMF = "pmf(unseen=True)"
+LIVE = LiveComparison(
+    ("deeppipe", _PMF, "forest", "oboe(time_constrained=True)", "tensor_oboe(time_constrained=True)", "tpot", "random"),
+    warm=("deeppipe", _PMF, "forest", "random"),
+    rule=TableRule(10, (500, 20_000), TWINS),
+    about_rule="They are the first ten, by id, of the PMF tables at hand with 500 to 20,000 rows that are no task of "
+    "Tensor-OBOE: neither their id is one, nor that of a table with as many rows and columns, nor are they known to be "
+    "the same table under another id (292, 294). Nursery, letter and pendigits are there twice, with all their classes "
+    "and with two.",
 )
 
 EXPERIMENTS = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,19 +147,17 @@ class Embedding:
         method = Method.parse(self.method)
         template = method.make()
         settings, given = plain(template.describe()), given_to(meta, partition, partition.initial_designs(meta))
-        if setup.out.exists():
-            known = Points.load(setup.out)
-            if (known.settings, known.given) == (settings, given):
-                setup.progress.done(f"{method.text}: known already")
-                return known
+        if known := Points.known(setup.out, settings=settings, given=given):
+            setup.progress.done(f"{method.text}: known already")
+            return known
         setup.progress.learning(method.text)
         with one_blas_thread():
             points = latent_points(model_of(template.meta_fit(partition.learning(meta))), meta.pipelines)
         rows = np.random.default_rng(0).permutation(len(points))[: self.sample]
-        task, *others = self._tasks(setup)
+        first = meta.ids.index(self.task) if self.task in meta.ids else partition.train[0]
+        task, *others = partition.test[:2] if self.task is None else (first,)
         pipelines = meta.pipelines.take(rows)
         parameter, values = ("", []) if self.algorithm is None else _parameter(meta, rows, self.algorithm)
-        there = {stage.name: s for s, stage in enumerate(meta.pipelines.space.stages)}
         found = Points(
             meta=meta.name,
             method=method.text,
@@ -177,23 +174,16 @@ class Embedding:
             flat=short(flattened(points[rows])) if self.flat else [],
             other_losses={meta.tasks[other]: _losses(meta, other, rows) for other in others},
             stages={
-                name: (list(meta.pipelines.space.stages[s].names), pipelines.choice[:, s].tolist())
-                for name, s in there.items()
-                if name in self.stages
+                stage.name: (list(stage.names), pipelines.choice[:, s].tolist())
+                for s, stage in enumerate(meta.pipelines.space.stages)
+                if stage.name in self.stages
             },
         )
         found.save(setup.out)
         setup.progress.done(f"{method.text}: {len(rows)} latent points")
         return found
 
-    def load(self, path: Path) -> Points:
-        return Points.load(path)
-
-    def _tasks(self, setup: Setup) -> list[int]:
-        """Positions of the tasks whose losses are looked at."""
-        if self.task is None:
-            return list(setup.partition.test[:2])
-        return [setup.meta.ids.index(self.task) if self.task in setup.meta.ids else setup.partition.train[0]]
+    load = staticmethod(Points.load)
 
 
 def latent_points(surrogate: Surrogate, pipelines: Encoded) -> Array:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
@@ -49,6 +49,12 @@ class Saved:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"{path} must hold {cls.__name__} as JSON: {error}") from error
+
+    @classmethod
+    def known(cls, path: Path, **parts: Any) -> Self | None:
+        """What is in the file, if it is there and has these parts."""
+        found = cls.load(path) if path.exists() else None
+        return found if found is not None and parts.items() <= vars(found).items() else None
 
 
 @dataclass(frozen=True)

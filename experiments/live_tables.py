@@ -30,17 +30,7 @@ TARGET = "__target__"
 
 @dataclass(frozen=True)
 class TableFile:
-    """A raw table.
-
-    Parameters
-    ----------
-    id, name
-        At OpenML.
-    rows, columns
-        Its size, without the target.
-    path
-        Where it is.
-    """
+    """A raw table: id and name at OpenML, its size without the target, and where it is."""
 
     id: str
     name: str
@@ -98,12 +88,8 @@ def read_index(folder: Path) -> list[TableFile]:
         raise InvalidInput(f"raw tables must lie in a folder with an index.csv, and {folder} has none; see --data")
     try:
         with index.open(encoding="utf-8", newline="") as file:
-            found = [
-                TableFile(
-                    row["openml_id"], row["name"], int(row["n"]), int(row["p"]), folder / f"{row['openml_id']}.csv.gz"
-                )
-                for row in csv.DictReader(file)
-            ]
+            rows = [(row["openml_id"], row["name"], int(row["n"]), int(row["p"])) for row in csv.DictReader(file)]
+        found = [TableFile(*row, folder / f"{row[0]}.csv.gz") for row in rows]
         return sorted((table for table in found if table.path.is_file()), key=lambda table: int(table.id))
     except (KeyError, ValueError) as error:
         raise InvalidInput(f"{index} must have columns openml_id, name, n and p: {error}") from error
@@ -166,19 +152,15 @@ def read_table(table: TableFile, *, max_rows: int, test: float, folds: int, seed
     frame = frame[frame[TARGET].notna()].reset_index(drop=True)
     rng = np.random.default_rng(np.random.SeedSequence([seed, int(table.id)]))
     if len(frame) > max_rows:
-        drawn = stratified_share(_codes(pd, frame), max_rows / len(frame), rng) == 0
-        frame = frame[drawn].reset_index(drop=True)
+        codes = pd.factorize(frame[TARGET], sort=True)[0].astype(np.int64)
+        frame = frame[stratified_share(codes, max_rows / len(frame), rng) == 0].reset_index(drop=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # such as of classes with a single row, which are trained on only
         dataset = Dataset.from_table(frame, TARGET, task="classification", name=table.name)
     assert dataset.y is not None
-    tested = stratified_share(dataset.y.astype(np.int64), test, rng) == 0
+    classes = dataset.y.astype(np.int64)
+    tested = stratified_share(classes, test, rng) == 0
     rows = np.flatnonzero(~tested)
-    fold_of = stratified_folds(dataset.y[rows].astype(np.int64), folds, rng)
+    fold_of = stratified_folds(classes[rows], folds, rng)
     pairs = [(rows[fold_of != k], rows[fold_of == k]) for k in range(folds)]
     return ReadTable(dataset, rows, np.flatnonzero(tested), make_splits(dataset, splitter=pairs))
-
-
-def _codes(pd: Any, frame: Any) -> Rows:
-    codes: Rows = pd.factorize(frame[TARGET], sort=True)[0].astype(np.int64)
-    return codes

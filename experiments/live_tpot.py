@@ -17,22 +17,42 @@ import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from experiments.live_search import Budget, Step
 from headstart.errors import InvalidInput, MissingDependency
 from headstart.evaluation.objective import Objective
 from headstart.optimizers.base import evaluation_seed
 from headstart.space.parameters import Categorical
 from headstart.space.pipeline import Pipeline, Value
 from headstart.space.space import PipelineSpace
+from headstart.trials import Limits
 
 _ALGORITHM = "algorithm"
 _RUNS: dict[str, Callable[[Any], float]] = {}
 """Searches under way: what TPOT hands to Dask must be picklable, and an open sandbox is not."""
+
+
+class Step(NamedTuple):
+    """A pipeline that was tried: after how many seconds its result was there, and the loss unless it failed."""
+
+    seconds: float
+    loss: float | None
+    pipeline: Pipeline
+    seed: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one search may use: seconds from the first question for a pipeline to the last result, limits of an
+    evaluation, and most pipelines, where ``None`` leaves it to the seconds.
+    """
+
+    seconds: float
+    limits: Limits
+    evaluations: int | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.replay.protocol import Method, initial_ids
-from headstart.replay.results import MethodResults, rounded, shown
+from headstart.replay.results import MethodResults, half_width, rounded, shown
 from headstart.replay.runner import Cell, given_to, run_method
 from headstart.study import Study
 from headstart.surrogates.base import Surrogate
@@ -64,19 +63,15 @@ class Errors(MethodResults):
     tasks: list[int]
     names: list[str]
 
-    def add(self, method: str, found: dict[str, Array], **facts: Any) -> None:
+    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
         """Take in a method's quantities, each (tasks, evaluations)."""
         entry: dict[str, Any] = dict(facts)
-        for name, values in found.items():
+        for name in QUANTITIES:
+            values = np.array([run[name] for run in runs], dtype=np.float64)
             entry[name] = [rounded(row, 4) for row in values]
             entry[f"{name}_mean"] = rounded(values.mean(axis=0))
             entry[f"{name}_median"] = rounded(np.median(values, axis=0))
-            error = (
-                values.std(axis=0, ddof=1) / np.sqrt(len(values))
-                if len(values) > 1
-                else np.full(len(values[0]), np.nan)
-            )
-            entry[f"{name}_2se"] = rounded(2 * error)
+            entry[f"{name}_2se"] = rounded(half_width(values, 2.0))
         self.methods[method] = entry
 
     def table(self) -> Table:
@@ -89,9 +84,6 @@ class Errors(MethodResults):
             f"{self.meta}, {self.split}: squared error and variance of predictions, mean over {len(self.tasks)} tasks"
         )
         return Table(title, ["", *map(str, self.evaluations)], rows)
-
-    def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:
-        self.add(method, {name: np.array([run[name] for run in runs]) for name in QUANTITIES}, **facts)
 
     def line(self, method: str) -> str:
         return f"{method}: squared error {shown(self.methods[method]['error_mean'][-1])} after {self.evaluations[-1]}"
@@ -138,8 +130,7 @@ class ErrorOverTime:
             )
         return results
 
-    def load(self, path: Path) -> Errors:
-        return Errors.load(path)
+    load = staticmethod(Errors.load)
 
 
 def _learned(

@@ -24,21 +24,22 @@ _TITLES = {"error": "mean squared error", "variance": "posterior predictive vari
 
 def draw(findings: Findings, stem: Path) -> list[Path]:
     """Draw all there is to see of an experiment into files whose names begin with a stem; which they are."""
+    svg, png = (stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png"))
     if isinstance(findings, Compared):
-        plot_results(findings.results, path := stem.with_name(f"{stem.name}.svg"))
+        plot_results(findings.results, svg)
     elif isinstance(findings, Errors):
-        plot_errors(findings, path := stem.with_name(f"{stem.name}.svg"))
+        plot_errors(findings, svg)
     elif isinstance(findings, Clustered):
-        plot_clusters(findings, path := stem.with_name(f"{stem.name}.png"))
+        plot_clusters(findings, png)
     elif isinstance(findings, Points) and findings.flat:
-        plot_flat(findings, path := stem.with_name(f"{stem.name}.png"))
+        plot_flat(findings, png)
     elif isinstance(findings, Points):
-        plot_points(findings, path := stem.with_name(f"{stem.name}.png"))
+        plot_points(findings, png)
         plot_pairs(findings, pairs := stem.with_name(f"{stem.name}_estimators.png"))
-        return [path, pairs]
+        return [png, pairs]
     else:
         raise InvalidInput(f"there is nothing to draw of {type(findings).__name__}")
-    return [path]
+    return [svg if isinstance(findings, Compared | Errors) else png]
 
 
 def plot_errors(errors: Errors, path: Path) -> None:
@@ -66,12 +67,8 @@ def plot_points(points: Points, path: Path) -> None:
         found = np.array(points.points)
         titles = {"losses": f"loss on {points.task}", "values": points.parameter}
         for axes, (name, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-            given = _numbers(getattr(points, name))
-            known = np.isfinite(given)
-            low, high = np.quantile(given[known], (0.02, 0.98))  # a few extreme ones would take all the colours
-            drawn = axes.scatter(*found[known, :2].T, c=given[known], vmin=low, vmax=high, cmap="viridis", **_DOT)
+            drawn = _by_number(axes, found, getattr(points, name), title, "viridis")
             _bare(axes, 0, 1)
-            axes.set_title(f"{known.sum():,} pipelines by {title}")
             figure.colorbar(drawn, ax=axes, label=title)
 
 
@@ -90,10 +87,7 @@ def plot_pairs(points: Points, path: Path) -> None:
             axes.set_visible(True)
             axes.scatter(found[order, i], found[order, j], c=[chosen[k] for k in own[order]], **_DOT)
             _bare(axes, i, j, left=i == 0, below=j == q - 1)
-        marks = [
-            figure.axes[0].plot([], [], "o", markersize=5, color=colour, label=name)[0]
-            for name, colour in zip(points.estimators, chosen, strict=True)
-        ]
+        marks = _marks(figure.axes[0], points.estimators, 5)
         figure.legend(handles=marks, loc="upper right", frameon=False)
 
 
@@ -110,12 +104,8 @@ def plot_flat(points: Points, path: Path) -> None:
             _by_kind(axes, flat, names, np.array(chosen), legend="below")
             axes.set_title(f"{len(flat):,} pipelines by {name}")
         for task, values in losses.items():
-            axes, given = next(panels), _numbers(values)
-            known = np.isfinite(given)
-            low, high = np.quantile(given[known], (0.02, 0.98)) if known.any() else (0.0, 1.0)
-            drawn = axes.scatter(*flat[known].T, c=given[known], vmin=low, vmax=high, cmap="viridis_r", **_DOT)
-            _blank(axes)
-            axes.set_title(f"{known.sum():,} pipelines by loss on {task}")
+            axes = next(panels)
+            drawn = _by_number(axes, flat, values, f"loss on {task}", "viridis_r")
             figure.colorbar(drawn, ax=axes, label="loss", location="bottom", pad=0.02, aspect=40)
         for axes in panels:
             axes.set_visible(False)
@@ -133,6 +123,17 @@ def plot_clusters(clustered: Clustered, path: Path) -> None:
             axes.set_title(f"{layers} encoder layers: {metrics[0]:.3f}")
 
 
+def _by_number(axes: Any, points: Array, values: list[float | None], title: str, shades: str) -> Any:
+    given = _numbers(values)
+    known = np.isfinite(given)
+    # A few extreme ones would take all the colours.
+    low, high = np.quantile(given[known], (0.02, 0.98)) if known.any() else (0.0, 1.0)
+    drawn = axes.scatter(*points[known, :2].T, c=given[known], vmin=low, vmax=high, cmap=shades, **_DOT)
+    _blank(axes)
+    axes.set_title(f"{known.sum():,} pipelines by {title}")
+    return drawn
+
+
 def _by_kind(
     axes: Any, flat: Array, names: list[str], chosen: NDArray[np.int64], *, legend: Literal["right", "below"] | None
 ) -> None:
@@ -141,11 +142,17 @@ def _by_kind(
     axes.scatter(*flat[order].T, c=[shades[k] for k in chosen[order]], **_DOT)
     _blank(axes)
     if legend:
-        marks = [axes.plot([], [], "o", markersize=4, color=c, label=n)[0] for n, c in zip(names, shades, strict=True)]
+        marks = _marks(axes, names, 4)
         where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
         if legend == "below":
             where = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 4}
         axes.legend(handles=marks, frameon=False, fontsize=6, **where)
+
+
+def _marks(axes: Any, names: list[str], size: int) -> list[Any]:
+    """For a legend of kinds by colour."""
+    shades = zip(names, colours(len(names)), strict=True)
+    return [axes.plot([], [], "o", markersize=size, color=shade, label=name)[0] for name, shade in shades]
 
 
 def _blank(axes: Any) -> None:

@@ -12,10 +12,9 @@ import pytest
 
 from experiments import live, live_tpot
 from experiments.catalogue import EXPERIMENTS, run_experiment
-from experiments.live import LiveComparison, TableSearch, prepared, run_table
-from experiments.live_results import LiveResults
-from experiments.live_search import Budget, ByOptimizer, Refit, Step, read_off
+from experiments.live import ByOptimizer, LiveComparison, LiveResults, Refit, prepared, read_off, run_table
 from experiments.live_tables import TableRule, check_unknown, read_index, read_table
+from experiments.live_tpot import Budget, Step
 from headstart.errors import HeadstartError, InvalidInput, MissingDependency
 from headstart.evaluation.live import LiveObjective
 from headstart.metadata import MetaDataset
@@ -274,11 +273,11 @@ class TestComparison:
         trained, tables = [], []
         original, search = DeepPipe.meta_fit, live.run_table
 
-        def killed(searcher, setting, warm, table):
+        def killed(searcher, comparison, initial, table):
             tables.append(table.id)
             if len(tables) == 2:
                 raise KeyboardInterrupt
-            return search(searcher, setting, warm, table)
+            return search(searcher, comparison, initial, table)
 
         monkeypatch.setattr(DeepPipe, "meta_fit", lambda self, meta: trained.append(meta) or original(self, meta))
         monkeypatch.setattr(live, "run_table", killed)
@@ -332,8 +331,8 @@ class TestComparison:
         found = [
             run_table(
                 ByOptimizer(RandomSearch()),
-                TableSearch(replace(COMPARISON, sandbox=sandbox, evaluations=3), (300.0,), SPACE, initial),
-                True,
+                replace(COMPARISON, sandbox=sandbox, evaluations=3, budgets=(300.0,)),
+                initial,
                 file,
             )
             for sandbox in (True, False)

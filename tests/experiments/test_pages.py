@@ -169,7 +169,7 @@ class TestFigures:
         errors = Errors("pmf", "test", [5, 10], list(range(10)), ["a"] * 10)
         level = np.repeat([0.4, 0.2], 5)
         values = np.stack([level, level - np.linspace(0.05, 0.15, 10)], axis=1)
-        errors.add("pmf", {"error": values, "variance": values}, settings={}, given="")
+        errors.add_runs("pmf", [{"error": row, "variance": row} for row in values], settings={}, given="")
         errors.save(folder / "data" / "pmf_error.json")
         assert fill('{{cell pmf_error "pmf: error" 5}}') == f"0.3000 ± {2 * level.std(ddof=1) / np.sqrt(10):.4f}"
         assert fill("{{figure pmf_error}}").endswith("(pmf_error.svg)")

@@ -10,8 +10,13 @@ from headstart.errors import InvalidInput, ModelFileError, NeedsTable
 from headstart.learning.networks import MLP
 from headstart.metadata.tables import InMemory
 from headstart.metafeatures.dataset2vec import Dataset2Vec
-from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss, table_pairs
-from headstart.metafeatures.table_arrays import TableArrays
+from headstart.metafeatures.set_networks import (
+    Dataset2VecNetwork,
+    TableArrays,
+    distance,
+    identification_loss,
+    table_pairs,
+)
 from headstart.testing import MetaFeaturesContract
 from headstart.testing.examples import small_meta
 from headstart.testing.tables import meta_with_tables, small_tables

@@ -166,7 +166,7 @@ def _described(meta: MetaDataset) -> dict[str, Any]:
         "tables": [as_json(table) for table in meta.tables],
         "about": dict(meta.about),
         "pipelines": len(meta.pipelines),
-        "missing": float(np.mean([np.isnan(meta.loss_row(t)).mean() for t in range(len(meta))])) if len(meta) else 0.0,
+        "missing": meta.missing,
         "metafeatures": list(meta.metafeatures),
         "constraints": meta.constraint_names,
     }
@@ -284,32 +284,23 @@ def _damaged(place: Path, what: str) -> MetaDataError:
 
 def _restored(place: Path, header: Mapping[str, Any]) -> MetaDataset:
     files: Mapping[str, Any] = header["files"]
-    space = PipelineSpace.from_dict(header["space"])
-    pipelines = _pipelines(_parquet(place, _PIPELINES, files), space)
-    matrices = {name: _matrix(_parquet(place, f"{name}.parquet", files)) for name in _MATRICES if _has(files, name)}
+
+    def matrix(name: str) -> NDArray[Any]:
+        return _matrix(_parquet(place, f"{name}.parquet", files))
+
     measured: list[str] = header.get("constraints", [])  # older ones have none
-    bounded = [_matrix(_parquet(place, f"{_CONSTRAINTS}{i}.parquet", files)) for i in range(len(measured))]
-    extractors = [_parquet(place, f"{_METAFEATURES}{i}.parquet", files) for i in range(len(header["metafeatures"]))]
-    vectors = [np.ascontiguousarray(_matrix(file).T.astype(np.float64)) for file in extractors]
+    others: dict[str, Any] = {name: header[name] for name in ("tasks", "ids", "initial", "splits", "name", "about")}
+    others |= {name: matrix(name) for name in _MATRICES if name == "losses" or f"{name}.parquet" in files}
     return MetaDataset(
-        pipelines,
-        matrices["losses"],
-        header["tasks"],
-        dict(zip(header["metafeatures"], vectors, strict=True)),
-        seconds=matrices.get("seconds"),
-        constraints=dict(zip(measured, bounded, strict=True)),
-        statuses=matrices.get("statuses"),
-        initial=header["initial"],
-        splits=header["splits"],
-        name=header["name"],
-        ids=header["ids"],
+        _pipelines(_parquet(place, _PIPELINES, files), PipelineSpace.from_dict(header["space"])),
+        constraints={name: matrix(f"{_CONSTRAINTS}{i}") for i, name in enumerate(measured)},
+        metafeatures={
+            name: np.ascontiguousarray(matrix(f"{_METAFEATURES}{i}").T.astype(np.float64))
+            for i, name in enumerate(header["metafeatures"])
+        },
         tables=[from_json(table) for table in header["tables"]],
-        about=header["about"],
+        **others,
     )
-
-
-def _has(files: Mapping[str, Any], name: str) -> bool:
-    return f"{name}.parquet" in files or name == "losses"
 
 
 def _parquet(place: Path, name: str, files: Mapping[str, Any]) -> pq.ParquetFile:
@@ -349,15 +340,19 @@ def _matrix(file: pq.ParquetFile) -> NDArray[Any]:
 
 def _pipelines(file: pq.ParquetFile, space: PipelineSpace) -> Encoded:
     table = _read(file)
-    n, stages = table.num_rows, len(space.stages)
-    values, active = np.empty((n, space.width)), np.empty((n, space.width), dtype=bool)
-    for d in range(space.width):
-        values[:, d] = _numbers(table[f"value.{d}"])
-        active[:, d] = _numbers(table[f"active.{d}"])
-    choice = np.empty((n, stages), dtype=np.int64)
-    order = np.empty((n, stages), dtype=np.int64) if space.free_order else None
-    for s in range(stages):
-        choice[:, s] = _numbers(table[f"choice.{s}"])
-        if order is not None:
-            order[:, s] = _numbers(table[f"order.{s}"])
-    return Encoded(space, values, active, choice, order, _numbers(table["id"]).copy())
+
+    def columns(kind: str, number: int, dtype: type) -> NDArray[Any]:
+        found = np.empty((table.num_rows, number), dtype=dtype)
+        for i in range(number):
+            found[:, i] = _numbers(table[f"{kind}.{i}"])
+        return found
+
+    stages = len(space.stages)
+    return Encoded(
+        space,
+        columns("value", space.width, np.float64),
+        columns("active", space.width, bool),
+        columns("choice", stages, np.int64),
+        columns("order", stages, np.int64) if space.free_order else None,
+        _numbers(table["id"]).copy(),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,8 +86,11 @@ def meta_from_store(
     if not spaces:
         raise InvalidInput(f"there are no finished trials{of_metric} in {places}")
     chosen = _chosen(spaces, tasks_by_space, space, places)
-    results = {key: _full(studies[key]) for key in tasks_by_space[chosen.key]}
-    results = {key: trials for key, trials in results.items() if trials}
+    results: dict[str, list[Trial]] = defaultdict(list)
+    for key in tasks_by_space[chosen.key]:
+        for trial in (trial for store, name in studies[key] for trial in store.read_study(name).trials()):
+            if trial.outcome.fidelity.is_full:
+                results[key].append(trial)
     if not results:
         raise InvalidInput(f"there are no trials at full fidelity{of_metric} in {places}")
     return _assembled(chosen, results, infos, name, places)
@@ -114,11 +117,6 @@ def _chosen(
     raise InvalidInput(f"{problem}: {listed}, in {places}")
 
 
-def _full(studies: Iterable[tuple[Store, str]]) -> list[Trial]:
-    trials = [trial for store, name in studies for trial in store.read_study(name).trials()]
-    return [trial for trial in trials if trial.outcome.fidelity.is_full]
-
-
 def _assembled(
     space: PipelineSpace,
     results: Mapping[str, list[Trial]],
@@ -133,14 +131,9 @@ def _assembled(
     shape = (len(results), len(unique))
     losses, seconds = np.full(shape, np.nan), np.full(shape, np.nan)
     statuses = np.full(shape, NOT_TRIED, dtype=np.uint8)
-    names = {
-        name
-        for trials in results.values()
-        for trial in trials
-        if trial.outcome.ok
-        for name in trial.outcome.constraints
-    }
-    constraints = {name: np.full(shape, np.nan) for name in sorted(names)}
+    ok = [trial.outcome for trials in results.values() for trial in trials if trial.outcome.ok]
+    measured = sorted({name for outcome in ok for name in outcome.constraints})
+    constraints = {name: np.full(shape, np.nan) for name in measured}
     start = 0
     for t, trials in enumerate(results.values()):
         cells: dict[int, _Cell] = defaultdict(_Cell)

@@ -137,13 +137,15 @@ class MetaDataset:
 
     @cached_property
     def losses(self) -> Matrix:
-        losses: Matrix = self._matrix("losses")
-        return losses
+        return self._matrix("losses")  # type: ignore[no-any-return]
 
     @cached_property
     def seconds(self) -> Matrix | None:
-        seconds: Matrix | None = self._matrix("seconds")
-        return seconds
+        return self._matrix("seconds")  # type: ignore[no-any-return]
+
+    @cached_property
+    def statuses(self) -> NDArray[np.uint8] | None:
+        return self._matrix("statuses")  # type: ignore[no-any-return]
 
     @cached_property
     def constraints(self) -> Mapping[str, Matrix]:
@@ -154,24 +156,17 @@ class MetaDataset:
         """Names of the values in `constraints`."""
         return [name.removeprefix(_CONSTRAINT) for name in self._matrices if name.startswith(_CONSTRAINT)]
 
-    @cached_property
-    def statuses(self) -> NDArray[np.uint8] | None:
-        statuses: NDArray[np.uint8] | None = self._matrix("statuses")
-        return statuses
-
     def _row(self, name: str, task: int) -> Any:
         matrix = self._matrices[name]
         return None if matrix is None else matrix[task if self._rows is None else self._rows[task]]
 
     def loss_row(self, task: int) -> NDArray[np.floating[Any]]:
         """Losses (P,) of one task, as a view."""
-        row: NDArray[np.floating[Any]] = self._row("losses", task)
-        return row
+        return self._row("losses", task)  # type: ignore[no-any-return]
 
-    def seconds_row(self, task: int) -> NDArray[np.floating[Any]] | None:
+    def seconds_row(self, task: int) -> Matrix | None:
         """Seconds (P,) of one task, as a view; ``None`` where they are not recorded."""
-        row: NDArray[np.floating[Any]] | None = self._row("seconds", task)
-        return row
+        return self._row("seconds", task)  # type: ignore[no-any-return]
 
     def dataset(self, task: int) -> Dataset | None:
         """The raw table of one task, read when it is first asked for; ``None`` where there is none to be read."""
@@ -188,7 +183,7 @@ class MetaDataset:
                 warn_user(f"the table of task {self.tasks[task]!r} cannot be read, so it goes without: {error}")
         return self._datasets[table]
 
-    def constraint_rows(self, task: int) -> dict[str, NDArray[np.floating[Any]]]:
+    def constraint_rows(self, task: int) -> dict[str, Matrix]:
         """Values (P,) of one task that a constraint may bound, as views, by name."""
         return {name: self._row(f"{_CONSTRAINT}{name}", task) for name in self.constraint_names}
 
@@ -221,10 +216,8 @@ class MetaDataset:
 
     def changed(self, **fields: Any) -> MetaDataset:
         """The same with other values of some arguments, such as more `metafeatures`; shares the matrices."""
-        _, ((pipelines, losses, tasks, metafeatures), others, validation) = self.__reduce__()
-        given = {"pipelines": pipelines, "losses": losses, "tasks": tasks, "metafeatures": metafeatures, **others}
-        changed = MetaDataset(**{**given, **fields})
-        changed.validation, changed._datasets = validation, self._datasets
+        changed = _rebuilt({**self._arguments(), **fields}, self.validation)
+        changed._datasets = self._datasets
         return changed
 
     def mapped(self, function: Callable[[Matrix], Matrix]) -> MetaDataset:
@@ -287,43 +280,34 @@ class MetaDataset:
                 digest.update(name.encode() + row.astype(np.float64).tobytes())
         return f"{self.name}-{digest.hexdigest()[:16]}"
 
+    def _arguments(self) -> dict[str, Any]:
+        arrays = ("pipelines", "losses", "tasks", "seconds", "statuses", "initial", "name", "ids", "tables")
+        mappings = ("metafeatures", "constraints", "splits", "about")
+        return {n: getattr(self, n) for n in arrays} | {n: dict(getattr(self, n)) for n in mappings}
+
     def __reduce__(self) -> tuple[Any, ...]:  # what a part was selected from stays behind
-        return _rebuilt, (
-            (self.pipelines, self.losses, self.tasks, dict(self.metafeatures)),
-            {
-                "seconds": self.seconds,
-                "constraints": dict(self.constraints),
-                "statuses": self.statuses,
-                "initial": self.initial,
-                "splits": dict(self.splits),
-                "name": self.name,
-                "ids": self.ids,
-                "tables": self.tables,
-                "about": dict(self.about),
-            },
-            self.validation,
-        )
+        return _rebuilt, (self._arguments(), self.validation)
+
+    @property
+    def missing(self) -> float:
+        """Share of the losses that are missing."""
+        return float(np.mean([np.isnan(self.loss_row(t)).mean() for t in range(len(self))])) if len(self) else 0.0
 
     def __len__(self) -> int:
         return len(self.tasks)
 
     def __repr__(self) -> str:
-        missing = float(np.mean([np.isnan(self.loss_row(t)).mean() for t in range(len(self))])) if len(self) else 0.0
-        return f"MetaDataset of {len(self.tasks)} tasks × {len(self.pipelines)} pipelines, {missing:.1%} missing"
+        return f"MetaDataset of {len(self.tasks)} tasks × {len(self.pipelines)} pipelines, {self.missing:.1%} missing"
 
 
 def _useful(meta: MetaDataset) -> Rows:
     """Positions of the tasks with at least two different losses."""
-    found = []
-    for task in range(len(meta)):
-        row = meta.loss_row(task)
-        observed = row[np.isfinite(row)]
-        if len(observed) and observed.max() > observed.min():
-            found.append(task)
-    return np.array(found, dtype=np.int64)
+    rows = (meta.loss_row(task) for task in range(len(meta)))
+    observed = (row[np.isfinite(row)] for row in rows)
+    return np.flatnonzero([len(losses) > 0 and losses.max() > losses.min() for losses in observed])
 
 
-def _rebuilt(arguments: tuple[Any, ...], others: dict[str, Any], validation: MetaDataset | None) -> MetaDataset:
-    meta = MetaDataset(*arguments, **others)
+def _rebuilt(arguments: Mapping[str, Any], validation: MetaDataset | None) -> MetaDataset:
+    meta = MetaDataset(**arguments)
     meta.validation = validation
     return meta

@@ -15,7 +15,7 @@ from headstart.registry import Kind
 if TYPE_CHECKING:
     from headstart.data import Dataset
     from headstart.learning.networks import Parameters
-    from headstart.metafeatures.table_arrays import TableArrays
+    from headstart.metafeatures.set_networks import TableArrays
 
 Array = NDArray[np.float64]
 

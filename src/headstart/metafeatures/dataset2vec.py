@@ -26,8 +26,7 @@ from headstart.learning.networks import Parameters
 from headstart.learning.training import Training, train_network
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.base import MetaFeatures, TableNetwork
-from headstart.metafeatures.set_networks import Dataset2VecNetwork, distance, identification_loss
-from headstart.metafeatures.table_arrays import TableArrays
+from headstart.metafeatures.set_networks import Dataset2VecNetwork, TableArrays, distance, identification_loss
 from headstart.numerics.threads import one_blas_thread
 
 if TYPE_CHECKING:

@@ -197,20 +197,13 @@ def expected_random(
     """
     begin = initial_ids(meta, task, task, initial)
     losses = np.asarray(meta.loss_row(task), dtype=np.float64)
-    columns = meta.everything.rows(begin)
-    optimum, found = float(np.nanmin(losses)), float(np.nanmax(losses))
-    rest = losses.copy()
-    rest[columns] = np.nan
-    ordered = np.sort(rest[np.isfinite(rest)])
-    regrets = np.zeros(evaluations)
-    for step in range(evaluations):
-        if step < len(begin):
-            found = float(np.fmin(found, losses[columns[step]]))
-            regrets[step] = found - optimum
-            continue
-        drawn = per_step * (step + 1 - len(begin))
-        regrets[step] = expected_lowest(np.minimum(ordered, found), drawn) - optimum
-    return regrets
+    tried = losses[meta.everything.rows(begin)]
+    rest = np.delete(losses, meta.everything.rows(begin))
+    found = np.fmin.accumulate([np.nanmax(losses), *tried])[1:]
+    ordered = np.sort(np.minimum(rest[np.isfinite(rest)], found[-1]))
+    drawn = range(per_step, per_step * (evaluations - len(begin)) + 1, per_step)
+    regrets: Array = np.array([*found, *(expected_lowest(ordered, k) for k in drawn)])[:evaluations]
+    return regrets - np.nanmin(losses)
 
 
 def expected_lowest(ordered: Array, drawn: int) -> float:

@@ -24,19 +24,20 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
 from headstart.replay.protocol import Method
-from headstart.replay.reference import EVALUATIONS
 
 Array = NDArray[np.float64]
+EVALUATIONS = (10, 25, 50, 100)
+"""After so many figures are shown in tables, if there are more evaluations."""
 _Z = 1.959963984540054
 _DIGITS = 6
 _CURVE_DIGITS = 4
 """Significant digits kept of each regret; means are made of what is kept."""
 
 
-def half_width(values: Array) -> Array:
-    """Half width of the 95 % interval of the mean over the first axis."""
+def half_width(values: Array, errors: float = _Z) -> Array:
+    """Half width of the 95 % interval of the mean over the first axis, or of one of so many standard errors."""
     n = len(values)
-    width: Array = _Z * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1:], np.nan)
+    width: Array = errors * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1:], np.nan)
     return width
 
 
@@ -77,10 +78,6 @@ class MethodResults(ABC):
     def shared(self) -> dict[str, Any]:
         """What all methods share."""
         return {name: value for name, value in vars(self).items() if name != "methods"}
-
-    def same_runs(self, other: Self) -> bool:
-        """Whether methods of another file can stand beside those of this one."""
-        return self.shared() == other.shared()
 
     def complete(self, method: str) -> bool:
         """Whether a method ran on all tasks; one that needs raw tables may not."""

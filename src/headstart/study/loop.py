@@ -6,7 +6,7 @@ import logging
 import time
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headstart.errors import Exhausted, HeadstartError, InvalidInput, warn_user
@@ -27,6 +27,7 @@ _WHOLE_BUDGET = 0.9
 _TICK_SECONDS = 0.5
 
 
+@dataclass(eq=False)
 class Loop:
     """One call of `Study.run`; see there for the parameters.
 
@@ -34,30 +35,21 @@ class Loop:
     told as they come, or, if `in_order`, by their numbers and never earlier than needed.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        executor: Executor,
-        log: StudyLog | None,
-        seconds: float | None,
-        evaluations: int | None,
-        n_jobs: int,
-        patience: int | None,
-        in_order: bool,
-    ) -> None:
-        self.study = study
-        self.executor = executor
-        self.log = log
-        self.seconds = seconds
-        self.evaluations = evaluations
-        self.n_jobs = n_jobs
-        self.patience = patience
-        self.in_order = in_order
-        self.deadline = None if seconds is None else time.time() + seconds
+    study: Study
+    executor: Executor
+    log: StudyLog | None
+    seconds: float | None
+    evaluations: int | None
+    n_jobs: int
+    patience: int | None
+    in_order: bool
+
+    def __post_init__(self) -> None:
+        study, pending = self.study, self.study.history.pending
+        self.deadline = None if self.seconds is None else time.time() + self.seconds
         self.limits = replace(study.limits, deadline=self.deadline)
         self.running: dict[Future[Outcome], tuple[Proposal, float]] = {}
         self.finished = study._untold
-        pending = study.history.pending
         self.queue = [proposal for number, proposal in sorted(pending.items()) if number not in self.finished]
         """Proposals that run first, under their numbers: left pending by an earlier run, or waiting for a job."""
         self.asked = len(study.history) + len(pending)
@@ -68,12 +60,10 @@ class Loop:
         """Run until something says stop; returns what."""
         try:
             reason = self._run()
-        except KeyboardInterrupt:
+        except BaseException as error:
             self._abandon()
-            self._show_untold()
-            raise
-        except BaseException:
-            self._abandon()
+            if isinstance(error, KeyboardInterrupt):
+                self._show_untold()
             raise
         # What has not had its turn is shown to the optimizer, so that the history is complete, but is not among the
         # events: the next run begins from those, as if this one had gone on.

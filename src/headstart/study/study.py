@@ -133,9 +133,6 @@ class Study:
 
     # -- what is known --------------------------------------------------------------------------------------------
 
-    def _settings(self) -> dict[str, Any]:
-        return {"optimizer": self._template.describe()}
-
     def _register(self, store: Store, resume: bool) -> None:
         """Make the study known to the store, or take up the one that is there."""
         if resume and any(study.name == self.name for study in store.studies()):
@@ -147,11 +144,11 @@ class Study:
             return
         kept = store.add_task(self.task.key, self.task.describe())
         self._check_task(kept.info)
-        store.create_study(self.name, self.task.key, self.seed, self._settings()).close()
+        store.create_study(self.name, self.task.key, self.seed, {"optimizer": self._template.describe()}).close()
 
     def _check_same(self, log: StudyView, info: Mapping[str, Any]) -> None:
         found = {"task": log.task_key, "seed": log.seed, **log.settings}
-        wanted = {"task": self.task.key, "seed": self.seed, **self._settings()}
+        wanted = {"task": self.task.key, "seed": self.seed, "optimizer": self._template.describe()}
         for part, value in wanted.items():
             if found.get(part) != value:
                 raise InvalidInput(

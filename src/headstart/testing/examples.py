@@ -9,50 +9,33 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headstart.evaluation.synthetic import Synthetic
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.space import Algorithm, Categorical, Encoded, Float, Integer, PipelineSpace, Stage
+from headstart.space.parameters import Parameter
 from headstart.task import Constraint, Task
 from headstart.trials import Limits, Outcome, Proposal, Trial
 
 
 def small_space() -> PipelineSpace:
     """Two stages with every kind of parameter, a condition, a forbidden combination and an algorithm without any."""
-    return PipelineSpace(
-        "small",
-        [
-            Stage(
-                "reducer",
-                [
-                    Algorithm("none"),
-                    Algorithm("pca", "sklearn.decomposition:PCA", [Float("n_components", 0.5, 0.99)]),
-                ],
-            ),
-            Stage(
-                "estimator",
-                [
-                    Algorithm(
-                        "knn",
-                        "sklearn.neighbors:KNeighborsClassifier",
-                        [Integer("n_neighbors", 1, 50, log=True), Categorical("weights", ("uniform", "distance"))],
-                    ),
-                    Algorithm(
-                        "svm",
-                        "sklearn.svm:SVC",
-                        [
-                            Categorical("kernel", ("rbf", "poly")),
-                            Float("C", 1e-3, 1e3, log=True),
-                            Integer("degree", 2, 5, when={"kernel": ("poly",)}),
-                        ],
-                    ),
-                    Algorithm("naive_bayes", "sklearn.naive_bayes:GaussianNB"),
-                ],
-            ),
-        ],
-        forbidden=[{"reducer": ["pca"], "estimator.kernel": ["poly"]}],
-    )
+    pca = Algorithm("pca", "sklearn.decomposition:PCA", [Float("n_components", 0.5, 0.99)])
+    knn: list[Parameter] = [Integer("n_neighbors", 1, 50, log=True), Categorical("weights", ("uniform", "distance"))]
+    svm: list[Parameter] = [
+        Categorical("kernel", ("rbf", "poly")),
+        Float("C", 1e-3, 1e3, log=True),
+        Integer("degree", 2, 5, when={"kernel": ("poly",)}),
+    ]
+    estimators = [
+        Algorithm("knn", "sklearn.neighbors:KNeighborsClassifier", knn),
+        Algorithm("svm", "sklearn.svm:SVC", svm),
+        Algorithm("naive_bayes", "sklearn.naive_bayes:GaussianNB"),
+    ]
+    stages = [Stage("reducer", [Algorithm("none"), pca]), Stage("estimator", estimators)]
+    return PipelineSpace("small", stages, forbidden=[{"reducer": ["pca"], "estimator.kernel": ["poly"]}])
 
 
 def small_meta(n_tasks: int = 6, n_pipelines: int = 60, missing: float = 0.1, seed: int = 0) -> MetaDataset:
@@ -68,13 +51,11 @@ def _small_meta(n_tasks: int, n_pipelines: int, missing: float, seed: int) -> by
     drawn = space.sample(rng, 10 * n_pipelines).unique()[:n_pipelines]
     recorded = Encoded(space, drawn.values, drawn.active, drawn.choice, ids=np.arange(len(drawn)) + 100)
     shared, own = Synthetic(space, seed), [Synthetic(space, seed + 1 + t) for t in range(n_tasks)]
-    no_limit = Limits()
 
-    def loss(function: Synthetic, i: int) -> float:
-        return float(function(drawn[i], no_limit, 0).loss or 0.0)
+    def found(function: Synthetic) -> NDArray[np.float64]:
+        return np.array([function(pipeline, Limits(), 0).loss or 0.0 for pipeline in drawn])
 
-    common = np.array([loss(shared, i) for i in range(len(drawn))])
-    losses = np.array([[0.7 * common[i] + 0.3 * loss(f, i) for i in range(len(drawn))] for f in own])
+    losses = 0.7 * found(shared) + 0.3 * np.array([found(function) for function in own])
     losses[rng.random(losses.shape) < missing] = np.nan
     metafeatures = {"example": rng.standard_normal((n_tasks, 3))}
     return pickle.dumps(MetaDataset(recorded, losses, [f"task {t}" for t in range(n_tasks)], metafeatures))

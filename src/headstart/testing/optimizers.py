@@ -14,10 +14,9 @@ import pytest
 
 from headstart.errors import Exhausted
 from headstart.evaluation.synthetic import Synthetic
-from headstart.history import History
 from headstart.optimizers.base import Optimizer, decision_stream
 from headstart.space.candidates import Pool
-from headstart.study import Callback, Study
+from headstart.study import Study
 from headstart.task import Task
 from headstart.testing.examples import bounded, evaluate, failed, feed, live_task, pool_task, random_trials, small_meta
 from headstart.trials import Outcome, Proposal, Trial
@@ -218,11 +217,15 @@ class OptimizerContract(ABC):
         objective = Synthetic(task.space, 7, failing=0.2)
         straight = Study(task, objective, optimizer, seed=1).run(evaluations=12, n_jobs=n_jobs)
 
+        def die(study: Study, trial: Trial) -> None:  # noqa: ARG001
+            if trial.number == 6:
+                os.kill(os.getpid(), signal.SIGKILL)
+
         child = os.fork()
         if child == 0:
             try:
                 with Store.open(tmp_path / "store") as store:
-                    study = Study(task, objective, optimizer, seed=1, store=store, callbacks=[_die_at(6)])
+                    study = Study(task, objective, optimizer, seed=1, store=store, callbacks=[die])
                     study.run(evaluations=12, n_jobs=n_jobs)
             finally:
                 os._exit(1)  # not reached when the kill works
@@ -232,21 +235,9 @@ class OptimizerContract(ABC):
             study = Study(task, objective, optimizer, seed=1, store=store, resume=True)
             assert len(study.history) >= 7
             resumed = study.run(evaluations=12, n_jobs=n_jobs)
-        assert _proposals(resumed) == _proposals(straight)
+        assert [t.proposal for t in resumed] == [t.proposal for t in straight]
         assert [t.outcome.loss for t in resumed] == [t.outcome.loss for t in straight]
 
     def test_describes_itself_as_json(self, task: Task) -> None:
         described = self.make(task).describe()
         assert json.loads(json.dumps(described)) == described
-
-
-def _die_at(number: int) -> Callback:
-    def callback(study: Study, trial: Trial) -> None:  # noqa: ARG001
-        if trial.number == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return callback
-
-
-def _proposals(history: History) -> list[Proposal]:
-    return [t.proposal for t in history]

@@ -44,6 +44,10 @@ class SurrogateContract(ABC):
             pytest.skip("works on recorded pipelines only")
         return live_task()
 
+    def skip_unless_it_learns(self) -> None:
+        if not self.learns:
+            pytest.skip("does not learn from the history")
+
     def model(self, task: Task) -> Surrogate:
         """A surrogate that is meta-trained (on tasks other than the one at hand) and started."""
         surrogate = self.make().meta_fit(small_meta().select([1, 2, 3, 4, 5]))
@@ -69,7 +73,8 @@ class SurrogateContract(ABC):
     def candidates(task: Task, n: int = 40) -> Encoded:
         return task.candidates.sample(np.random.default_rng(99), n)
 
-    def check(self, prediction: Prediction, n: int) -> None:
+    def check(self, model: Surrogate, task: Task) -> None:
+        prediction, n = model.predict(self.candidates(task)), len(self.candidates(task))
         assert isinstance(prediction, Prediction), "predict must return a headstart.surrogates.Prediction(mean, std)"
         assert prediction.mean.shape == (n,)
         assert np.isfinite(prediction.mean).all()
@@ -80,8 +85,7 @@ class SurrogateContract(ABC):
 
     @pytest.mark.parametrize("n", [0, 1, 30, 1000])
     def test_predicts_after_any_number_of_trials(self, task: Task, n: int) -> None:
-        model = self.model(task).fit(self.history(task, random_trials(task, n)))
-        self.check(model.predict(self.candidates(task)), len(self.candidates(task)))
+        self.check(self.model(task).fit(self.history(task, random_trials(task, n))), task)
 
     def test_predicts_nothing_for_nothing(self, task: Task) -> None:
         model = self.model(task).fit(self.history(task, random_trials(task, 10)))
@@ -135,31 +139,28 @@ class SurrogateContract(ABC):
 
     def test_survives_failures_only(self, task: Task) -> None:
         trials = [failed(t.proposal) for t in random_trials(task, 8)]
-        model = self.model(task).fit(self.history(task, trials))
-        self.check(model.predict(self.candidates(task)), len(self.candidates(task)))
+        self.check(self.model(task).fit(self.history(task, trials)), task)
 
     def test_survives_constant_targets_and_duplicates(self, task: Task) -> None:
         one = random_trials(task, 1, failing=0.0)[0]
         trials = [Trial(Proposal(i, one.pipeline), one.outcome, 0.0, 0.0) for i in range(12)]
-        model = self.model(task).fit(self.history(task, trials))
-        self.check(model.predict(self.candidates(task)), len(self.candidates(task)))
+        self.check(self.model(task).fit(self.history(task, trials)), task)
 
     def test_survives_pending_proposals(self, task: Task) -> None:
         trials = random_trials(task, 14)
         history = self.history(task, trials[:10])
         for trial in trials[10:]:
             history.propose(trial.proposal)
-        self.check(self.model(task).fit(history).predict(self.candidates(task)), len(self.candidates(task)))
+        self.check(self.model(task).fit(history), task)
 
     @pytest.mark.parametrize("scale", [1e-9, 1e9])
     def test_survives_any_scale(self, task: Task, scale: float) -> None:
         history = self.history(task, random_trials(task, 20))
         scaled = history.where(lambda _: True, lambda t: scale * float(t.outcome.loss or 0.0))
-        self.check(self.model(task).fit(scaled).predict(self.candidates(task)), len(self.candidates(task)))
+        self.check(self.model(task).fit(scaled), task)
 
     def test_follows_what_it_was_shown(self, task: Task) -> None:
-        if not self.learns:
-            pytest.skip("does not learn from the history")
+        self.skip_unless_it_learns()
         history = self.history(task, random_trials(task, 40, failing=0.0))
         predicted = self.model(task).fit(history).predict(history.encoded).mean
         agreement = _rank_correlation(predicted, history.targets())
@@ -176,8 +177,7 @@ class SurrogateContract(ABC):
         targets = np.sort(history.targets())
         steps = np.diff(model.transform_targets(targets))
         assert (steps[np.diff(targets) > 0] > 0).all(), "transform_targets must be an increasing function"
-        if not self.learns:
-            pytest.skip("does not learn from the history")
+        self.skip_unless_it_learns()
         shown, predicted = model.transform_targets(history.targets()), model.predict(history.encoded).mean
         spread = float(np.ptp(shown))
         assert abs(float(np.median(predicted) - np.median(shown))) < 2 * spread, (
@@ -185,16 +185,14 @@ class SurrogateContract(ABC):
         )
 
     def test_learns_the_targets_of_the_history_not_the_losses(self, task: Task) -> None:
-        if not self.learns:
-            pytest.skip("does not learn from the history")
+        self.skip_unless_it_learns()
         history = self.history(task, random_trials(task, 40, failing=0.0))
         turned = history.where(lambda _: True, lambda t: -float(t.outcome.loss or 0.0))
         predicted = self.model(task).fit(turned).predict(turned.encoded).mean
         assert _rank_correlation(predicted, history.targets()) < 0, "use history.targets(), which may be scalarized"
 
     def test_a_failure_is_no_success(self, task: Task) -> None:
-        if not self.learns:
-            pytest.skip("does not learn from the history")
+        self.skip_unless_it_learns()
         trials = random_trials(task, 30, failing=0.0)
         worst = max(float(t.outcome.loss or 0.0) for t in trials)
         kept = [t for i, t in enumerate(trials) if i % 2]

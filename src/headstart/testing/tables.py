@@ -1,4 +1,4 @@
-"""Small tables, and a meta-dataset and tasks that have them, for contract tests and for trying a plug-in out."""
+"""Small tables, and a meta-dataset that has them, for contract tests and for trying a plug-in out."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 
 from headstart.data import Dataset
-from headstart.evaluation.recorded import recorded_task
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.tables import InMemory
-from headstart.task import Task
-from headstart.testing.examples import small_meta, small_space
+from headstart.testing.examples import small_meta
 
 
 def small_tables(n: int = 6, seed: int = 0) -> list[Dataset]:
@@ -37,13 +35,3 @@ def meta_with_tables(n_tasks: int = 6, n_pipelines: int = 60, seed: int = 0) -> 
     return small_meta(n_tasks, n_pipelines, seed=seed).changed(
         tables=[InMemory(table) for table in small_tables(n_tasks, seed)]
     )
-
-
-def table_task(task: int = 0) -> Task:
-    """A recorded task with its table."""
-    return recorded_task(meta_with_tables(), task, table=True)
-
-
-def live_table_task() -> Task:
-    """A task whose candidates are a whole space, with a table."""
-    return Task(small_space(), key="live", dataset=small_tables(1, seed=9)[0], metafeatures={"example": np.zeros(3)})

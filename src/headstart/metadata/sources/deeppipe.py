@@ -22,7 +22,7 @@ from headstart.space.stages import Algorithm, Stage
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of it that is done."""
 
-_ROWS = ("pipelines", "error", "list_for_selector")
+_ROWS = {"pipelines": np.float64, "error": np.float32, "list_for_selector": np.int64}
 PAPER = "S. Pineda Arango and J. Grabocka, Deep pipeline embeddings for AutoML (KDD 2023)"
 
 
@@ -66,7 +66,6 @@ def read_deeppipe(wheel: Path, name: str, progress: Progress) -> DeepPipeFile:
     Losses are kept in 32 bits: a rounding of less than 6e-8, in files that print nine digits of them.
     """
     rows: dict[str, list[NDArray[Any]]] = defaultdict(list)
-    kinds = {"pipelines": np.float64, "error": np.float32, "list_for_selector": np.int64}
     done = 0
     with opened(wheel, f"deeppipe_api/experiments/data/{name}_meta_dataset.json") as (stream, size):
 
@@ -76,7 +75,7 @@ def read_deeppipe(wheel: Path, name: str, progress: Progress) -> DeepPipeFile:
             progress("reading", done / size)
 
         def take(member: str, row: list[Any]) -> None:
-            rows[member].append(np.array(row, dtype=kinds[member]))
+            rows[member].append(np.array(row, dtype=_ROWS[member]))
 
         try:
             others = read_rows(stream, _ROWS, take, count)
@@ -116,13 +115,9 @@ def recorded(
     blocks = [(name, [Float(column, 0.0, 1.0) for column in columns]) for name, columns in algorithms]
     if [len(columns) for _, columns in blocks] != np.diff(file.domains).tolist():
         raise MetaDataError(f"the columns of {name!r} are not those expected: blocks begin at {file.domains}")
-    space = PipelineSpace(
-        name,
-        [
-            Stage(stage, [Algorithm(blocks[a][0], params=blocks[a][1]) for a in members])
-            for stage, members in zip(stages, file.stages, strict=True)
-        ],
-    )
+    declared = [Algorithm(name, params=columns) for name, columns in blocks]
+    members_of = zip(stages, file.stages, strict=True)
+    space = PipelineSpace(name, [Stage(stage, [declared[a] for a in members]) for stage, members in members_of])
     active = np.zeros(file.columns.shape, dtype=bool)
     for s, members in enumerate(file.stages):
         for position, a in enumerate(members):

@@ -17,46 +17,31 @@ from pathlib import Path
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources.deeppipe import PAPER, Progress, read_deeppipe, recorded
 
-_LEAVES = ("min_weight_fraction_leaf", "min_samples_split", "max_depth")
-_CRITERION = ("criterion_entropy", "criterion_gini")
 STAGES = ("preprocessor", "estimator")
-ALGORITHMS = (
-    ("polynomial", ("include_bias", "interaction_only", "degree")),
-    ("pca", ("keep_variance", "whiten")),
-    ("extra_trees", ("bootstrap", "min_samples_leaf", "n_estimators", "max_features", *_LEAVES, *_CRITERION)),
-    (
-        "random_forest",
-        ("bootstrap", "max_leaf_nodes", "min_samples_leaf", "n_estimators", "max_features", *_LEAVES, *_CRITERION),
-    ),
-    (
-        "extreme_gradient_boosting",
-        (
-            *("reg_alpha", "colsample_bytree", "colsample_bylevel", "scale_pos_weight", "learning_rate"),
-            *("max_delta_step", "base_score", "n_estimators", "subsample", "reg_lambda", "min_child_weight"),
-            *("max_depth", "gamma"),
-        ),
-    ),
-    ("k_neighbors", ("p", "n_neighbors", "weights_distance", "weights_uniform")),
-    (
-        "gradient_boosting",
-        (
-            *("max_leaf_nodes", "learning_rate", "min_samples_leaf", "n_estimators", "subsample"),
-            *("min_weight_fraction_leaf", "max_features", "min_samples_split", "max_depth", "loss_deviance"),
-        ),
-    ),
-    (
-        "decision_tree",
-        ("max_leaf_nodes", "min_samples_leaf", "max_features", *_LEAVES, "splitter_best", *_CRITERION),
-    ),
-    ("lda", ("shrinkage_factor", "n_components", "tol", "shrinkage_none", "shrinkage_auto", "shrinkage_manual")),
-    (
-        "qda_naive_bayes",
-        (
-            *("qda_reg_param", "bernoulli_alpha", "bernoulli_fit_prior"),
-            *("multinomial_alpha", "multinomial_fit_prior", "gaussian"),
-        ),
-    ),
+_LEAVES = "min_weight_fraction_leaf min_samples_split max_depth"
+_CRITERION = "criterion_entropy criterion_gini"
+_BOOSTING = (
+    "reg_alpha colsample_bytree colsample_bylevel scale_pos_weight learning_rate max_delta_step base_score "
+    "n_estimators subsample reg_lambda min_child_weight max_depth gamma"
 )
+_GRADIENT = (
+    "max_leaf_nodes learning_rate min_samples_leaf n_estimators subsample min_weight_fraction_leaf max_features "
+    "min_samples_split max_depth loss_deviance"
+)
+_BAYES = "qda_reg_param bernoulli_alpha bernoulli_fit_prior multinomial_alpha multinomial_fit_prior gaussian"
+_COLUMNS = {
+    "polynomial": "include_bias interaction_only degree",
+    "pca": "keep_variance whiten",
+    "extra_trees": f"bootstrap min_samples_leaf n_estimators max_features {_LEAVES} {_CRITERION}",
+    "random_forest": f"bootstrap max_leaf_nodes min_samples_leaf n_estimators max_features {_LEAVES} {_CRITERION}",
+    "extreme_gradient_boosting": _BOOSTING,
+    "k_neighbors": "p n_neighbors weights_distance weights_uniform",
+    "gradient_boosting": _GRADIENT,
+    "decision_tree": f"max_leaf_nodes min_samples_leaf max_features {_LEAVES} splitter_best {_CRITERION}",
+    "lda": "shrinkage_factor n_components tol shrinkage_none shrinkage_auto shrinkage_manual",
+    "qda_naive_bayes": _BAYES,
+}
+ALGORITHMS = tuple((name, tuple(columns.split())) for name, columns in _COLUMNS.items())
 
 
 def convert(wheels: list[Path], progress: Progress) -> MetaDataset:

@@ -22,7 +22,7 @@ import itertools
 import json
 import pickletools
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -191,12 +191,7 @@ def _settings(stage: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _order(wheel: Path, n: int) -> NDArray[np.int64]:
-    with opened(wheel, SETTINGS) as (stream, _):
-        content = stream.read()
-    try:
-        order = recorded_order(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise MetaDataError(f"{SETTINGS} in {wheel.name} is not of the expected form: {error!r}") from error
+    order: NDArray[np.int64] = _content(wheel, SETTINGS, lambda content: recorded_order(json.loads(content)))
     if len(order) != n:
         raise MetaDataError(f"{SETTINGS} in {wheel.name} has {len(order)} pipelines, expected {n}")
     return order
@@ -231,15 +226,20 @@ def _seconds(wheel: Path, losses: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _tensor(wheel: Path, member: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    with opened(wheel, member) as (stream, _):
-        try:
-            tensor = np.load(io.BytesIO(stream.read()), allow_pickle=False)["a"]
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise MetaDataError(f"{member} in {wheel.name} is not of the expected form: {error}") from error
+    tensor = _content(wheel, member, lambda content: np.load(io.BytesIO(content), allow_pickle=False)["a"])
     if tensor.size != shape[0] * shape[1] or len(tensor) != shape[0]:
         raise MetaDataError(f"{member} in {wheel.name} has the shape {tensor.shape}, expected {shape} or a finer one")
     matrix: NDArray[np.float32] = tensor.reshape(shape).astype(np.float32)
     return matrix
+
+
+def _content(wheel: Path, member: str, read: Callable[[bytes], Any]) -> Any:
+    with opened(wheel, member) as (stream, _):
+        content = stream.read()
+    try:
+        return read(content)
+    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise MetaDataError(f"{member} in {wheel.name} is not of the expected form: {error!r}") from error
 
 
 def _ids(wheel: Path) -> list[int]:

@@ -25,7 +25,7 @@ class Wheel:
     version: str
     sha256: str
     size: int
-    licence: str
+    licence: str = "BSD-3-Clause"
 
     @property
     def requirement(self) -> str:
@@ -37,19 +37,9 @@ class Wheel:
 
 
 DEEPPIPE = Wheel(
-    "deeppipe_api",
-    "0.1.1",
-    "89e5d9d7d538d8a891dcdd5b10350deb42b4584ff0db5965428010377ef64c52",
-    51_286_902,
-    "BSD-3-Clause",
+    "deeppipe_api", "0.1.1", "89e5d9d7d538d8a891dcdd5b10350deb42b4584ff0db5965428010377ef64c52", 51_286_902
 )
-OBOE = Wheel(
-    "oboe",
-    "0.2.0",
-    "0cb81ba4636b5b4918d7364b6325e2e0316ebd95efb5187f2dfd8cffdc9976a3",
-    52_921_909,
-    "BSD-3-Clause",
-)
+OBOE = Wheel("oboe", "0.2.0", "0cb81ba4636b5b4918d7364b6325e2e0316ebd95efb5187f2dfd8cffdc9976a3", 52_921_909)
 
 
 def _pip() -> list[str]:
@@ -101,15 +91,13 @@ def _said(text: str) -> str:
 
 
 def _check(file: Path, wheel: Wheel) -> None:
-    digest, size = hashlib.sha256(), 0
     with open(file, "rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-            size += len(chunk)
-    if digest.hexdigest() != wheel.sha256:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    size = file.stat().st_size
+    if found != wheel.sha256:
         why = f"it has {size:,} of {wheel.size:,} bytes, try again"
         if size == wheel.size:
-            why = f"its SHA-256 is {digest.hexdigest()} and must be {wheel.sha256}, check where pip downloads from"
+            why = f"its SHA-256 is {found} and must be {wheel.sha256}, check where pip downloads from"
         raise MetaDataError(f"{wheel.file} is not the expected file and was not used: {why}")
 
 
