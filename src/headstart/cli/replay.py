@@ -1,4 +1,4 @@
-"""``headstart replay`` and ``headstart results``."""
+"""``headstart replay``."""
 
 from __future__ import annotations
 
