@@ -117,7 +117,7 @@ class Clusters:
         meta = setup.meta
         given: dict[str, Any] = {"meta": meta.name, "key": meta.key, "settings": plain(asdict(self))}
         if known := Clustered.known(setup.out, **given):
-            setup.progress.done("cluster metric: known already")
+            setup.progress.done("cluster metric: already known")
             return known
         rows, estimators = self._sample(meta)
         drawn = meta.pipelines.take(rows)

@@ -148,7 +148,7 @@ class Embedding:
         template = method.make()
         settings, given = plain(template.describe()), given_to(meta, partition, partition.initial_designs(meta))
         if known := Points.known(setup.out, settings=settings, given=given):
-            setup.progress.done(f"{method.text}: known already")
+            setup.progress.done(f"{method.text}: already known")
             return known
         setup.progress.learning(method.text)
         with one_blas_thread():

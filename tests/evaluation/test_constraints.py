@@ -157,7 +157,7 @@ class TestGroups:
         ("disparity", "binary", InvalidInput, r"needs a column of the table, as in disparity\(sex\)"),
         ("disparity(sx)", "binary", InvalidInput, "did you mean 'sex'"),
         ("disparity(sex, recal)", "binary", UnknownName, "did you mean 'recall'"),
-        ("disparity(sex, r2)", "binary", InvalidInput, "is for numbers"),
+        ("disparity(sex, r2)", "binary", InvalidInput, "is for regression"),
         ("disparity(sex: 3)", "binary", InvalidInput, "edges are for numeric columns, and 'sex' is categorical"),
         ("disparity(age: 200)", "binary", InvalidInput, "needs two groups of at least 10"),
         ("parity(sex, recall)", "binary", InvalidInput, "got the metric recall"),

@@ -43,7 +43,7 @@ def test_experiments_are_listed_and_run(meta, tmp_path):
     path = tmp_path / "data" / "pmf_error_first2_5evaluations.json"
     assert f"written: {path}" in done.stdout
     assert f"{json.loads(path.read_text())['methods']['pmf_paper']['error_mean'][0]:.4f} ±" in done.stdout
-    assert "pmf_paper: known already" in experiments(*call).stderr
+    assert "pmf_paper: already known" in experiments(*call).stderr
 
 
 def test_pages(tmp_path):

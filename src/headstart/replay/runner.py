@@ -161,7 +161,7 @@ def run_method(
     """
     settings = plain(settings)
     if results.is_known(method, settings, given):
-        progress.done(f"{method}: known already")
+        progress.done(f"{method}: already known")
         return results
     head = {"method": method, "settings": settings, "given": given, **results.shared()}
     names = {item: name for name, item in items.items()}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headstart.learning.base import load_learner
+from headstart.learning.state import read
 from headstart.metadata import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
 from headstart.methods.pmf import PMF
@@ -88,7 +88,7 @@ def test_a_file_holds_both(learned, tmp_path):
     learned.save(tmp_path / "deeppipe.npz")
     task = pool_task()
     history, pool = shown(task), task.candidates.pool
-    again = load_learner(tmp_path / "deeppipe.npz")
+    again, _ = read(tmp_path / "deeppipe.npz")
     assert again.describe() == learned.describe()
     found, wanted = (m.start(task).fit(history).predict(pool) for m in (again, learned))
     np.testing.assert_array_equal(found.mean, wanted.mean)
