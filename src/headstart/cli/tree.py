@@ -32,8 +32,6 @@ def show_tree(directory: Path, out: Path | None) -> None:
         history = History(PipelineSpace.from_dict(info["space"]))
         for trial in study.trials():
             history.add(trial)
-        for proposal in study.pending():
-            history.propose(proposal)
     order = study.settings.get("optimizer", {}).get("order", ())
     view = TreeView.of(history, order)
     for kind in ("binary", "multiclass", "regression"):
