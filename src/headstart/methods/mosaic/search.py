@@ -47,8 +47,7 @@ from headstart.space.pipeline import Pipeline
 from headstart.surrogates.acquisition import Acquisition
 from headstart.surrogates.base import Surrogate
 from headstart.surrogates.feasibility import Feasibility
-from headstart.surrogates.targets import reshaped
-from headstart.task import total_excess
+from headstart.constraints import total_excess
 from headstart.trials import Proposal
 
 Array = NDArray[np.float64]
@@ -323,7 +322,10 @@ class Rewards:
         self._range = (0.0, 0.0)
         self.observed = np.zeros(len(history))
         if good.any():
-            targets = reshaped(history.targets()[good], "clipped")
+            targets = history.targets()[good]
+            best, middle = float(targets.min()), float(np.median(targets))
+            if middle > best:
+                targets = np.minimum(targets, middle + (middle - best))
             units = model.transform_targets(targets)
             self._range = (float(units.min()), float(units.max()))
             self.observed[good] = self._reward(units)
