@@ -30,7 +30,7 @@ from headstart.errors import InvalidInput
 from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
-from headstart.methods.deeppipe.search import FineTune
+from headstart.methods.deeppipe.surrogate import FineTune
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.replay.partition import Partition

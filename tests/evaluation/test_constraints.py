@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from sklearn.metrics import f1_score, mean_absolute_error, recall_score, roc_auc_score
 
+from headstart.constraints import Measured
 from headstart.data import Dataset
 from headstart.errors import InvalidInput, UnknownName
 from headstart.evaluation import constraints
 from headstart.evaluation.constraints import groups_of, measures, pickled_size, timed
 from headstart.evaluation.scoring import Metric
-from headstart.task import Measured
 
 RNG = np.random.default_rng(0)
 N = 300

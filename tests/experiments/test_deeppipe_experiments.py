@@ -14,7 +14,7 @@ from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import recorded_task
 from headstart.metadata import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
-from headstart.methods.deeppipe.search import links
+from headstart.methods.deeppipe.surrogate import links
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition

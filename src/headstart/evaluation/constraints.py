@@ -38,9 +38,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.constraints import Measured
 from headstart.errors import InvalidInput, UnknownName, suggestion
 from headstart.evaluation.scoring import Metric
-from headstart.task import Measured
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset

@@ -11,12 +11,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.constraints import Constraint
 from headstart.evaluation.synthetic import Synthetic
 from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.space import Algorithm, Categorical, Encoded, Float, Integer, PipelineSpace, Stage
 from headstart.space.parameters import Parameter
-from headstart.task import Constraint, Task
+from headstart.task import Task
 from headstart.trials import Limits, Outcome, Proposal, Trial
 
 
