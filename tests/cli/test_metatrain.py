@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,10 +56,17 @@ def headstart(command, monkeypatch):
     return command
 
 
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """What ``headstart metatrain`` writes."""
+    path = tmp_path_factory.mktemp("learned") / "known.npz"
+    Knowledge.learn(learner(SMALL.format(20)), made_meta(), [0, 1, 2, 3], [4]).save(path)
+    return path
+
+
 @pytest.fixture
-def knowledge(meta, headstart):
-    assert headstart("metatrain", meta, "--method", SMALL.format(20), "--out", "known.npz").code == 0
-    return "known.npz"
+def knowledge(learned, headstart):
+    return shutil.copy(learned, "known.npz")
 
 
 def table(rows=60):
@@ -150,7 +158,7 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
         np.testing.assert_array_equal(other[name], one[name])
 
 
-def test_fit_begins_with_what_was_learned(headstart, knowledge):
+def test_fit_begins_with_what_was_learned(headstart, knowledge, in_process):
     table().to_csv("train.csv", index=False)
     frugal = ["--space", "tensor_oboe", "--evaluations", 3, "--jobs", 1, "--refit", "single", "--no-ensemble"]
     done = headstart(
@@ -313,7 +321,9 @@ def described(headstart, tmp_path):
 @pytest.mark.parametrize(
     "method", ["tst_d2v({}, bandwidth=2.0)", "nearest({})", "portfolio(size=1, then='nearest({})')"]
 )
-def test_meta_features_are_learned_kept_and_computed_in_a_fit(described, headstart, tmp_path, monkeypatch, method):
+def test_meta_features_are_learned_kept_and_computed_in_a_fit(
+    described, headstart, in_process, tmp_path, monkeypatch, method
+):
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
     extractor = "dataset2vec(outputs=3, units=4, blocks=1, depth=1, steps=5)"
     method = method.format(f'metafeatures="{extractor}"')
