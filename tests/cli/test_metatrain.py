@@ -27,11 +27,14 @@ from headstart.store import Store
 from headstart.testing.tables import small_tables
 
 pytest.importorskip("torch")
+CHEAP = ["knn", "gaussian_nb", "decision_tree"]
+"""Estimators that are fast to fit; the folds of a small table are many."""
+INCLUDED = [word for name in CHEAP for word in ("--include", name)]
 SMALL = "deeppipe_network(factor=1, outputs=4, training={{'n_tasks': 3, 'n_pipelines': 20}}, steps={})"
 
 
 def made_meta(seed=0):
-    """Related tasks over pipelines of a space that can be searched live, most of it cut away to be fast."""
+    """Related tasks over pipelines of a space that can be searched live."""
     space = catalog.load("tensor_oboe")
     rng = np.random.default_rng(seed)
     drawn = space.sample(rng, 60).unique()
@@ -160,13 +163,15 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
 
 def test_fit_begins_with_what_was_learned(headstart, knowledge, in_process):
     table().to_csv("train.csv", index=False)
-    frugal = ["--space", "tensor_oboe", "--evaluations", 3, "--jobs", 1, "--refit", "single", "--no-ensemble"]
+    frugal = ["--space", "tensor_oboe", *INCLUDED, "--jobs", 1, "--refit", "single", "--no-ensemble"]
     done = headstart(
         "fit",
         "train.csv",
         "-t",
         "label",
         *frugal,
+        "--evaluations",
+        3,
         "--optimizer",
         "deeppipe_network",
         "--knowledge",
@@ -219,6 +224,7 @@ def test_python_takes_it_too(headstart, knowledge):
         optimizer="deeppipe_network",
         knowledge=knowledge,
         space="tensor_oboe",
+        include=CHEAP,
         sandbox=False,
         ensemble=False,
     )
@@ -235,7 +241,7 @@ def test_python_takes_it_too(headstart, knowledge):
 def test_with_a_budget_of_time_improvement_is_weighed_by_seconds(knowledge, tmp_path):
     frame = table()
     about = {"optimizer": "deeppipe_network", "knowledge": knowledge, "space": "tensor_oboe", "sandbox": False}
-    about |= {"ensemble": False, "store": tmp_path / "store"}
+    about |= {"include": CHEAP, "ensemble": False, "store": tmp_path / "store"}
 
     def acquisition(time, evaluations):
         model = HeadstartClassifier(time, evaluations=evaluations, **about)
@@ -287,7 +293,8 @@ def test_a_training_that_never_got_better_is_told():
     assert list(_learned_nothing([*better, *worse, *single])) == ["bad"]
 
 
-FRUGAL = ["--space", "tensor_oboe", "--evaluations", 2, "--jobs", 1, "--refit", "single", "--no-ensemble", "--json"]
+FRUGAL = ["--space", "tensor_oboe", *INCLUDED, "--evaluations", 2, "--jobs", 1, "--refit", "single"]
+FRUGAL += ["--no-ensemble", "--json"]
 
 
 def test_an_optimizer_is_kept_and_used_as_it_is(meta, headstart):
@@ -335,7 +342,10 @@ def test_meta_features_are_learned_kept_and_computed_in_a_fit(
     done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "known.npz")
     assert done.code == 0, done.err
     (kept,) = (tmp_path / "cache" / "metafeatures").iterdir()
-    frame, about = table(), {"evaluations": 1, "space": "tensor_oboe", "sandbox": False, "store": "runs"}
+    frame, about = (
+        table(),
+        {"evaluations": 1, "space": "tensor_oboe", "include": CHEAP, "sandbox": False, "store": "runs"},
+    )
     for asked in ({"optimizer": "random"}, {"knowledge": "known.npz"}):
         HeadstartClassifier(**asked, **about).fit(frame[["a", "b"]], frame["label"])
     assert len(Store.open("runs").tasks()) == 1  # whether or not a method asks for meta-features
