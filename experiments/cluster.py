@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.embedding import flattened, short
-from experiments.experiment import Saved, Setup, Table
+from experiments.experiment import Setup, Table, known
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
 from headstart.methods.deeppipe.network import PipelineNetwork
 from headstart.numerics.threads import one_blas_thread
-from headstart.replay.results import half_width, rounded, shown
+from headstart.replay.results import Saved, half_width, rounded, shown
 from headstart.replay.runner import plain
 
 Array = NDArray[np.float64]
@@ -55,6 +55,7 @@ class Clustered(Saved):
         By number of encoder layers, t-SNE of the first network without one-hot choices: (layers, n, 2).
     """
 
+    holds = "cluster metrics"
     meta: str
     key: str
     settings: dict[str, Any]
@@ -116,9 +117,9 @@ class Clusters:
         """Measure, unless the same is in the file; save."""
         meta = setup.meta
         given: dict[str, Any] = {"meta": meta.name, "key": meta.key, "settings": plain(asdict(self))}
-        if known := Clustered.known(setup.out, **given):
+        if before := known(Clustered, setup.out, **given):
             setup.progress.done("cluster metric: already known")
-            return known
+            return before
         rows, estimators = self._sample(meta)
         drawn = meta.pipelines.take(rows)
         features, chosen = drawn.features(), drawn.choice[:, -1]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.experiment import Saved, Setup, Table
+from experiments.experiment import Setup, Table, known
 from experiments.model_error import model_of
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
@@ -23,7 +23,7 @@ from headstart.methods.deeppipe import DeepPipe
 from headstart.methods.deeppipe.tuning import located
 from headstart.numerics.threads import one_blas_thread
 from headstart.replay.protocol import Method
-from headstart.replay.results import rounded, shown
+from headstart.replay.results import Saved, rounded, shown
 from headstart.replay.runner import given_to, plain
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Surrogate
@@ -62,6 +62,7 @@ class Points(Saved):
         Names of the algorithms of other stages, and which of them each pipeline has.
     """
 
+    holds = "latent points"
     meta: str
     method: str
     settings: dict[str, Any]
@@ -147,9 +148,9 @@ class Embedding:
         method = Method.parse(self.method)
         template = method.make()
         settings, given = plain(template.describe()), given_to(meta, partition, partition.initial_designs(meta))
-        if known := Points.known(setup.out, settings=settings, given=given):
+        if before := known(Points, setup.out, settings=settings, given=given):
             setup.progress.done(f"{method.text}: already known")
-            return known
+            return before
         setup.progress.learning(method.text)
         with one_blas_thread():
             points = latent_points(model_of(template.meta_fit(partition.learning(meta))), meta.pipelines)
