@@ -135,7 +135,7 @@ class Booster(Adapted, ABC):
             self.model_ = self._unpacked(state["model_"])
 
 
-class BoostedClassifier(MostProbable):  # type: ignore[misc]
+class BoostedClassifier(MostProbable):
     """The part of a booster that is about labels."""
 
     def _learn_target(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:

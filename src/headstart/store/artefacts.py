@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from headstart.errors import StoreError
 from headstart.store import schema
-from headstart.store.artefact_values import ArtefactRecord, HashingWriter, checked_source, write_value
+from headstart.store.artefact_values import ArtefactRecord, called, checked_source, write_value
 from headstart.store.database import Database
 from headstart.trials import SpooledFile
 
@@ -76,7 +76,7 @@ class FileArtefacts(Artefacts):
             directory = self._directory(study_id)
             for name, value in values.items():
                 with _writing(name, number):
-                    records.append(self._save_one(directory, ArtefactRecord(study_id, number, name, "", 0, ""), value))
+                    records.append(self._save_one(directory, study_id, number, name, value))
             with _writing("directory", number):
                 sync_directory(directory)
         except BaseException:
@@ -94,24 +94,25 @@ class FileArtefacts(Artefacts):
                 raise StoreError(f"cannot create the directory {directory} for artefacts: {error}") from error
         return directory
 
-    def _save_one(self, directory: Path, record: ArtefactRecord, value: Any) -> ArtefactRecord:
+    def _save_one(self, directory: Path, study_id: int, number: int, name: str, value: Any) -> ArtefactRecord:
         # The dot keeps it apart from every artefact. No other thread uses the name: one at a time finishes a trial.
-        temporary = directory / f".{record.file_name}.tmp"
+        temporary = directory / f".{number:06d}-{name}.tmp"
         try:
             if isinstance(value, Path):
-                done = _link_or_copy(value, temporary, record)
+                suffix = checked_source(value, called(name, number))
+                _link_or_copy(value, temporary)
             else:
                 with open(temporary, "wb") as stream:
-                    writer = HashingWriter(stream)
-                    suffix = write_value(value, writer, record)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                done = writer.record(record, suffix)
-            os.replace(temporary, directory / done.file_name)
+                    suffix = write_value(value, stream, called(name, number))
+            with open(temporary, "rb+") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                record = ArtefactRecord(study_id, number, name, suffix, stream.tell(), digest)
+                os.fsync(stream.fileno())
+            os.replace(temporary, directory / record.file_name)
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink()
-        return done
+        return record
 
     def _discard(self, records: Iterable[ArtefactRecord]) -> None:
         for record in records:
@@ -162,15 +163,14 @@ class BlobArtefacts(Artefacts):
         records = []
         for name, value in values.items():
             with _writing(name, number):
-                buffer = io.BytesIO()
-                writer = HashingWriter(buffer)
-                record = ArtefactRecord(study_id, number, name, "", 0, "")
                 if isinstance(value, Path):
-                    suffix = checked_source(value, record)
-                    writer.write(value.read_bytes())
+                    suffix, content = checked_source(value, called(name, number)), value.read_bytes()
                 else:
-                    suffix = write_value(value, writer, record)
-                records.append(writer.record(record, suffix, buffer.getvalue()))
+                    buffer = io.BytesIO()
+                    suffix = write_value(value, buffer, called(name, number))
+                    content = buffer.getvalue()
+                digest = hashlib.sha256(content).hexdigest()
+                records.append(ArtefactRecord(study_id, number, name, suffix, len(content), digest, content))
         return records
 
     def read(self, record: ArtefactRecord) -> bytes:
@@ -236,29 +236,18 @@ class _FetchedFiles(Mapping[str, Path]):
         return dict, (dict(self),)
 
 
-def _linked(source: Path, target: Path) -> bool:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        return False
-    return True
-
-
-def _link_or_copy(source: Path, target: Path, record: ArtefactRecord) -> ArtefactRecord:
+def _link_or_copy(source: Path, target: Path) -> None:
     """Give a file a second, durable place.
 
     One that was handed over loses its first place when the row is written: no failure before that loses it. A user's
     file is copied, for the user may change it.
     """
-    suffix = checked_source(source, record)
     target.unlink(missing_ok=True)
-    if not (isinstance(source, SpooledFile) and _linked(source, target)):
-        shutil.copyfile(source, target)
-    with open(target, "rb+") as stream:
-        digest = hashlib.file_digest(stream, "sha256")
-        size = stream.tell()
-        os.fsync(stream.fileno())
-    return ArtefactRecord(record.study_id, record.number, record.name, suffix, size, digest.hexdigest())
+    if isinstance(source, SpooledFile):
+        with contextlib.suppress(OSError):  # another file system, or one without links
+            os.link(source, target)
+            return
+    shutil.copyfile(source, target)
 
 
 @contextlib.contextmanager
@@ -267,7 +256,7 @@ def _writing(name: str, number: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"artefact {name!r} of trial {number} cannot be written: {error}; free space or make the directory "
+            f"{called(name, number)} cannot be written: {error}; free space or make the directory "
             "writable, then try again; what was stored is intact"
         ) from error
 

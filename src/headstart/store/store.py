@@ -276,16 +276,17 @@ class Store:
             raise StudyLocked(
                 f"study {name!r} is being run by {lock}; wait for it or stop it; read_study can read it meanwhile"
             )
-        try:
-            log = StudyLog(self._database, self._artefacts, row, lock, lambda: self._forget(study_id))
-        except BaseException:
-            lock()
-            raise
-        self._writers[study_id] = log
-        return log
 
-    def _forget(self, study_id: int) -> None:
-        self._writers.pop(study_id, None)
+        def release() -> None:
+            lock()
+            self._writers.pop(study_id, None)
+
+        try:
+            self._writers[study_id] = StudyLog(self._database, self._artefacts, row, release)
+        except BaseException:
+            release()
+            raise
+        return self._writers[study_id]
 
 
 def _backend(location: str, create: bool) -> Backend:
