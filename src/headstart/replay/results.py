@@ -291,6 +291,11 @@ def rounded(values: Array, digits: int = _DIGITS) -> list[float | None]:
     return [_number(value, digits) for value in values]
 
 
+def numbers(values: Sequence[float | None]) -> Array:
+    """What `rounded` gave as an array, with NaN where there is no number."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
 def shown(value: float | None, form: str = ".4f") -> str:
     """A number for people; a dash where there is none.
 
@@ -300,13 +305,13 @@ def shown(value: float | None, form: str = ".4f") -> str:
     return "–" if value is None else format(value, form)
 
 
-def in_runs(numbers: list[Any]) -> list[Any]:
+def in_runs(row: list[Any]) -> list[Any]:
     """Numbers in which one that follows itself is a pair: the number, and how often it stands there.
 
     >>> in_runs([0.3, 0.1, 0.1, 0.1])
     [0.3, [0.1, 3]]
     """
-    runs = [(number, len(list(same))) for number, same in groupby(numbers)]
+    runs = [(number, len(list(same))) for number, same in groupby(row)]
     return [number if times == 1 else [number, times] for number, times in runs]
 
 

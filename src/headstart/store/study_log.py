@@ -193,8 +193,8 @@ class StudyLog(StudyView):
         """Log that the optimizer made these proposals, in this order; all of them or, on failure, none."""
         numbers = [proposal.number for proposal in proposals]
         rows = [
-            {"study_id": self._id, "number": proposal.number, "content": codec.encode_proposal(proposal)}
-            for proposal in proposals
+            {"study_id": self._id, "number": p.number, "content": codec.encode(p.to_dict(), f"proposal {p.number}")}
+            for p in proposals
         ]
         with self._mutex:
             self._check_open()
