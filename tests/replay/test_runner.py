@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from fakes import TableSurrogate
+from fakes import TableSurrogate, divided_meta
 
 from headstart import registry
 from headstart.errors import InvalidInput
@@ -21,10 +21,7 @@ from headstart.testing.examples import small_meta
 
 @pytest.fixture
 def meta():
-    small = small_meta(n_tasks=8)
-    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
-    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
-    return MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="small")
+    return divided_meta("small")
 
 
 @pytest.fixture
