@@ -223,10 +223,18 @@ class Results(MethodResults):
             if name != best and entry["n_tasks"]:
                 entry["versus"] = {"method": best, **self.versus(name, best, self.evaluations)}
 
+    def by_regret(self) -> list[str]:
+        """Methods from the lowest mean regret at the end on; those that could not run on all tasks last."""
+
+        def place(method: str) -> tuple[bool, float, str]:
+            regret = self.methods[method]["regret_mean"][-1]
+            return not self.complete(method), np.inf if regret is None else regret, method
+
+        return sorted(self.methods, key=place)
+
     def best(self) -> str:
         """The method with the lowest mean regret at the end: of the ranked ones, if there are any."""
-        ordered = order_by_regret(self, self.evaluations)
-        ranked = set(self.ranked())
+        ordered, ranked = self.by_regret(), set(self.ranked())
         return next((name for name in ordered if name in ranked), ordered[0])
 
     def versus(self, method: str, other: str, evaluation: int) -> dict[str, Any]:
@@ -254,31 +262,12 @@ class Results(MethodResults):
         )
 
 
-_COLUMNS = 5
-
-
-def evaluations_shown(results: Results) -> list[int]:
-    """After how many evaluations figures are shown in tables."""
-    before = [e for e in EVALUATIONS if e < results.evaluations]
-    return [*before[-_COLUMNS + 1 :], results.evaluations]  # of more there is no room in a terminal
-
-
 def write_whole(path: Path, text: str) -> None:
     """Write a file, all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".unfinished")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)
-
-
-def order_by_regret(results: Results, evaluation: int) -> list[str]:
-    """Methods from the lowest mean regret after so many evaluations on; those that could not run on all tasks last."""
-
-    def place(method: str) -> tuple[bool, float, str]:
-        regret = results.methods[method]["regret_mean"][evaluation - 1]
-        return not results.complete(method), np.inf if regret is None else regret, method
-
-    return sorted(results.methods, key=place)
 
 
 def _number(value: Any, digits: int = _DIGITS) -> float | None:

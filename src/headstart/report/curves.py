@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, MissingDependency
-from headstart.replay.results import numbers, order_by_regret
+from headstart.replay.results import numbers
 
 if TYPE_CHECKING:
     from headstart.replay.results import Results
@@ -58,7 +58,7 @@ def plot_results(results: Results, path: Path) -> None:
 
     Of many methods those with the lowest regret in the end have a colour, and the others are grey.
     """
-    ordered = order_by_regret(results, results.evaluations)
+    ordered = results.by_regret()
     best = ordered if len(ordered) <= _COLOURS else ordered[:_OF_MANY]
     with figure_in(path, (11, max(4.6, _LABEL_HEIGHT * len(ordered)))) as figure:
         left, right = figure.subplots(1, 2)

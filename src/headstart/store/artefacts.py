@@ -80,7 +80,9 @@ class FileArtefacts(Artefacts):
             with _writing("directory", number):
                 sync_directory(directory)
         except BaseException:
-            self._discard(records)
+            for record in records:
+                with contextlib.suppress(OSError):
+                    self._path(record).unlink()
             raise
         return records
 
@@ -113,11 +115,6 @@ class FileArtefacts(Artefacts):
             with contextlib.suppress(OSError):
                 temporary.unlink()
         return record
-
-    def _discard(self, records: Iterable[ArtefactRecord]) -> None:
-        for record in records:
-            with contextlib.suppress(OSError):
-                self._path(record).unlink()
 
     def read(self, record: ArtefactRecord) -> bytes:
         path = self._path(record)
