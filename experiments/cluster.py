@@ -65,21 +65,14 @@ class Clustered(Saved):
     metrics: dict[str, list[list[float | None]]]
     flat: list[list[list[float]]]
 
-    def means(self, choice: str) -> tuple[Array, Array]:
-        """Mean metric by number of encoder layers, and half widths of intervals over networks."""
-        found = np.array(self.metrics[choice], dtype=np.float64)
-        return found.mean(axis=1), half_width(found.T)
-
     def table(self) -> Table:
         rows = []
-        for choice in self.metrics:
-            means, widths = self.means(choice)
-            cells = [
-                f"{mean:.3f} ± {shown(None if np.isnan(width) else width, '.3f')}"
-                for mean, width in zip(means, widths, strict=True)
-            ]
+        for choice, metrics in self.metrics.items():
+            found = np.array(metrics, dtype=np.float64)
+            widths = rounded(half_width(found.T))
+            cells = [f"{m:.3f} ± {shown(w, '.3f')}" for m, w in zip(found.mean(axis=1), widths, strict=True)]
             rows.append([f"{choice} one-hot choices", *cells])
-        networks = len(next(iter(self.metrics.values()))[0])
+        networks = found.shape[1]
         title = (
             f"{self.meta}: cluster metric of {len(self.estimator):,} pipelines of {len(self.estimators)} estimators, "
             f"mean over {networks} random networks"

@@ -34,26 +34,18 @@ from headstart.components._booster import BoostedClassifier, BoostedRegressor, B
 from headstart.components._shared import seed_of
 
 
-class _LightGBMClock:
-    """A callback that ends the training of LightGBM when time is up."""
+@dataclass(eq=False)  # LightGBM keeps its callbacks in a set
+class _Clock:
+    """A callback that ends the training of LightGBM, which calls it, or CatBoost when time is up."""
 
+    until: float
     order = 100  # after early stopping, which may end it with an earlier round
-
-    def __init__(self, until: float) -> None:
-        self.until = until
 
     def __call__(self, env: Any) -> None:
         if time.monotonic() > self.until:
             from lightgbm.callback import EarlyStopException
 
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
-
-
-class _CatBoostClock:
-    """A callback that ends the training of CatBoost when time is up."""
-
-    def __init__(self, until: float) -> None:
-        self.until = until
 
     def after_iteration(self, info: Any) -> bool:  # noqa: ARG002
         return time.monotonic() <= self.until
@@ -114,7 +106,7 @@ class _LightGBM(Booster):
             valid_sets=[lightgbm.Dataset(Xv, yv, weight=wv, reference=rows, params=own["params"])],
             callbacks=[
                 lightgbm.early_stopping(self.early_stopping_rounds, verbose=False),
-                _LightGBMClock(until),
+                _Clock(until),
             ],
         )
         self.best_iteration_ = max(1, model.best_iteration)
@@ -187,7 +179,7 @@ class _CatBoost(Booster):
             eval_set=self._pool(*validation),
             early_stopping_rounds=self.early_stopping_rounds,
             use_best_model=True,
-            callbacks=[_CatBoostClock(until)] if np.isfinite(until) else None,
+            callbacks=[_Clock(until)] if np.isfinite(until) else None,
         )
         self.best_iteration_ = max(1, model.tree_count_)
         return model

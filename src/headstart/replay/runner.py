@@ -7,11 +7,11 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -154,7 +154,7 @@ def run_method(
         progress.done(f"{method}: already known")
         return results
     head = {"method": method, "settings": settings, "given": given, **results.shared()}
-    with Log(out, method, head) as log, one_blas_thread():
+    with closing(Log(out, method, head)) as log, one_blas_thread():
         found = {line["item"]: line["run"] for line in log.found if line.get("item") in items}
         facts: dict[str, Any] = next((line["facts"] for line in log.found if "facts" in line), {})
         try:
@@ -367,9 +367,3 @@ class Log:
             self._file = None
         if done and self._path is not None:
             self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

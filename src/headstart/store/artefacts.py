@@ -43,12 +43,11 @@ class Artefacts(ABC):
     def paths(self, records: Iterable[ArtefactRecord]) -> Mapping[str, Path]:
         """Files that hold the artefacts of a trial, by name."""
 
-    @abstractmethod
-    def sweep(self, study_id: int, records: Iterable[ArtefactRecord]) -> None:
+    def sweep(self, study_id: int, records: Iterable[ArtefactRecord]) -> None:  # noqa: B027
         """Remove what `save` left behind when the process died before the row was written."""
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027
+        """Remove what was kept only while the store was open."""
 
     def remove_sources(self, values: Mapping[str, Any]) -> None:
         """Remove the files that were handed over, whose content is now in the store."""
@@ -136,9 +135,6 @@ class FileArtefacts(Artefacts):
                 with contextlib.suppress(OSError):
                     path.unlink()
 
-    def close(self) -> None:
-        pass
-
     def _path(self, record: ArtefactRecord) -> Path:
         return self._root / str(record.study_id) / record.file_name
 
@@ -200,9 +196,6 @@ class BlobArtefacts(Artefacts):
                 f"{record} cannot be fetched to a file: {error}; free space in the temporary directory"
             ) from error
         return path
-
-    def sweep(self, study_id: int, records: Iterable[ArtefactRecord]) -> None:
-        pass  # a transaction that was not committed leaves nothing
 
     def close(self) -> None:
         if self._cache is not None:
