@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from fakes import ColumnMeans
 
+from headstart.constraints import total_excess
 from headstart.learning.base import Needs
 from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.random import RandomSearch, draw_untried, tried_ids, untried
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.gp import GPSurrogate
-from headstart.task import total_excess
 from headstart.testing import MetaFeaturesContract, OptimizerContract, SurrogateContract
 from headstart.trials import Proposal
 

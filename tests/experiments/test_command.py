@@ -5,13 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+from fakes import divided_meta
 
 from experiments.__main__ import main
-from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
-from headstart.testing.examples import small_meta
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,11 +35,8 @@ def experiments(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def meta(tmp_path_factory):
-    small = small_meta(n_tasks=8)
-    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
-    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
     path = tmp_path_factory.mktemp("meta") / "pmf"
-    save_meta(MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="pmf"), path)
+    save_meta(divided_meta("pmf"), path)
     return path
 
 

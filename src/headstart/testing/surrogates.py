@@ -69,8 +69,8 @@ class SurrogateContract(LearnerContract):
         return history
 
     @staticmethod
-    def candidates(task: Task, n: int = 40) -> Encoded:
-        return task.candidates.sample(np.random.default_rng(99), n)
+    def candidates(task: Task) -> Encoded:
+        return task.candidates.sample(np.random.default_rng(99), 40)
 
     def check(self, model: Surrogate, task: Task) -> None:
         prediction, n = model.predict(self.candidates(task)), len(self.candidates(task))
