@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from experiments.live_tables import TableFile, read_index, read_table
+from experiments.live_tables import RawTable, read_index, read_table
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.sandbox import Sandbox
 from headstart.metadata import MetaDataset
@@ -39,7 +39,7 @@ ROWS = (500, 2000)
 Array = NDArray[np.float64]
 
 
-def measured(meta: MetaDataset, table: TableFile, columns: NDArray[np.int64]) -> tuple[Array, Array]:
+def measured(meta: MetaDataset, table: RawTable, columns: NDArray[np.int64]) -> tuple[Array, Array]:
     """Losses and seconds of these recorded pipelines on a table, NaN where one failed."""
     ready = read_table(table, max_rows=ROWS[1], test=0.1, folds=3, seed=0)
     losses, seconds = np.full(len(columns), np.nan), np.full(len(columns), np.nan)

@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.embedding import flattened, short
-from experiments.experiment import Saved, Setup, Table
+from experiments.experiment import Setup, Table, known
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
 from headstart.methods.deeppipe.network import PipelineNetwork
 from headstart.numerics.threads import one_blas_thread
-from headstart.replay.results import half_width, rounded, shown
+from headstart.replay.results import Saved, half_width, rounded, shown
 from headstart.replay.runner import plain
 
 Array = NDArray[np.float64]
@@ -55,6 +55,7 @@ class Clustered(Saved):
         By number of encoder layers, t-SNE of the first network without one-hot choices: (layers, n, 2).
     """
 
+    holds = "cluster metrics"
     meta: str
     key: str
     settings: dict[str, Any]
@@ -64,21 +65,14 @@ class Clustered(Saved):
     metrics: dict[str, list[list[float | None]]]
     flat: list[list[list[float]]]
 
-    def means(self, choice: str) -> tuple[Array, Array]:
-        """Mean metric by number of encoder layers, and half widths of intervals over networks."""
-        found = np.array(self.metrics[choice], dtype=np.float64)
-        return found.mean(axis=1), half_width(found.T)
-
     def table(self) -> Table:
         rows = []
-        for choice in self.metrics:
-            means, widths = self.means(choice)
-            cells = [
-                f"{mean:.3f} ± {shown(None if np.isnan(width) else width, '.3f')}"
-                for mean, width in zip(means, widths, strict=True)
-            ]
+        for choice, metrics in self.metrics.items():
+            found = np.array(metrics, dtype=np.float64)
+            widths = rounded(half_width(found.T))
+            cells = [f"{m:.3f} ± {shown(w, '.3f')}" for m, w in zip(found.mean(axis=1), widths, strict=True)]
             rows.append([f"{choice} one-hot choices", *cells])
-        networks = len(next(iter(self.metrics.values()))[0])
+        networks = found.shape[1]
         title = (
             f"{self.meta}: cluster metric of {len(self.estimator):,} pipelines of {len(self.estimators)} estimators, "
             f"mean over {networks} random networks"
@@ -116,9 +110,9 @@ class Clusters:
         """Measure, unless the same is in the file; save."""
         meta = setup.meta
         given: dict[str, Any] = {"meta": meta.name, "key": meta.key, "settings": plain(asdict(self))}
-        if known := Clustered.known(setup.out, **given):
+        if before := known(Clustered, setup.out, **given):
             setup.progress.done("cluster metric: already known")
-            return known
+            return before
         rows, estimators = self._sample(meta)
         drawn = meta.pipelines.take(rows)
         features, chosen = drawn.features(), drawn.choice[:, -1]

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from experiments.experiment import Setup, Table
 from headstart.errors import InvalidInput
 from headstart.replay.protocol import N_INITIAL, Method
-from headstart.replay.results import Results, evaluations_shown, half_width, order_by_regret, ranks, shown
+from headstart.replay.results import EVALUATIONS, Results, half_width, ranks, shown
 from headstart.replay.runner import given_to, plain, replay, writing
 from headstart.replay.variants import Variant
 
 Array = NDArray[np.float64]
+_COLUMNS = 5
+"""Of a table in a terminal, which has no room for more."""
 Groups = Mapping[str, Mapping[str, str]]
 """By the name of a group (a column of a table): methods in results by what they are called in it (rows)."""
 
@@ -49,9 +51,10 @@ class Compared:
 
     def _regrets(self) -> Table:
         results = self.results
-        evaluations = evaluations_shown(results)
+        before = [e for e in EVALUATIONS if e < results.evaluations]
+        evaluations = [*before[1 - _COLUMNS :], results.evaluations]
         rows = []
-        for name in order_by_regret(results, results.evaluations):
+        for name in results.by_regret():
             entry = results.methods[name]
             cells = [f"{shown(entry['regret_mean'][e - 1])} ± {shown(entry['regret_ci'][e - 1])}" for e in evaluations]
             rank = "" if entry["rank_mean"] is None else shown(entry["rank_mean"][-1], ".2f")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.experiment import Saved, Setup, Table
+from experiments.experiment import Setup, Table, known
 from experiments.model_error import model_of
 from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
@@ -23,7 +23,7 @@ from headstart.methods.deeppipe import DeepPipe
 from headstart.methods.deeppipe.tuning import located
 from headstart.numerics.threads import one_blas_thread
 from headstart.replay.protocol import Method
-from headstart.replay.results import rounded, shown
+from headstart.replay.results import Saved, numbers, rounded, shown
 from headstart.replay.runner import given_to, plain
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Surrogate
@@ -62,6 +62,7 @@ class Points(Saved):
         Names of the algorithms of other stages, and which of them each pipeline has.
     """
 
+    holds = "latent points"
     meta: str
     method: str
     settings: dict[str, Any]
@@ -81,8 +82,7 @@ class Points(Saved):
     def explained(self, what: str) -> float:
         """Share of the variance of ``"losses"`` or ``"values"``, or of the losses on another task, explained by
         neighbours."""
-        numbers = self.other_losses[what] if what in self.other_losses else getattr(self, what)
-        given = np.array([np.nan if v is None else v for v in numbers])
+        given = numbers(self.other_losses[what] if what in self.other_losses else getattr(self, what))
         known = np.isfinite(given)
         near = nearest(np.array(self.points)[known])
         left = given[known] - given[known][near].mean(axis=1)
@@ -147,9 +147,9 @@ class Embedding:
         method = Method.parse(self.method)
         template = method.make()
         settings, given = plain(template.describe()), given_to(meta, partition, partition.initial_designs(meta))
-        if known := Points.known(setup.out, settings=settings, given=given):
+        if before := known(Points, setup.out, settings=settings, given=given):
             setup.progress.done(f"{method.text}: already known")
-            return known
+            return before
         setup.progress.learning(method.text)
         with one_blas_thread():
             points = latent_points(model_of(template.meta_fit(partition.learning(meta))), meta.pipelines)
@@ -166,13 +166,13 @@ class Embedding:
             latent=points.shape[1],
             points=short(points[rows, : self.dimensions]),
             task=meta.tasks[task],
-            losses=_losses(meta, task, rows),
+            losses=short(meta.loss_row(task)[rows]),
             estimators=list(meta.pipelines.space.stages[-1].names),
             estimator=pipelines.choice[:, -1].tolist(),
             parameter=parameter,
             values=values,
             flat=short(flattened(points[rows])) if self.flat else [],
-            other_losses={meta.tasks[other]: _losses(meta, other, rows) for other in others},
+            other_losses={meta.tasks[other]: short(meta.loss_row(other)[rows]) for other in others},
             stages={
                 stage.name: (list(stage.names), pipelines.choice[:, s].tolist())
                 for s, stage in enumerate(meta.pipelines.space.stages)
@@ -199,21 +199,17 @@ def latent_points(surrogate: Surrogate, pipelines: Encoded) -> Array:
     return surrogate.prior.recorded.points
 
 
-def _losses(meta: MetaDataset, task: int, rows: NDArray[np.int64]) -> list[float | None]:
-    return rounded(np.asarray(meta.loss_row(task), dtype=np.float64)[rows], _DIGITS)
+def short(values: NDArray[np.floating[Any]]) -> list[Any]:
+    """Numbers (n,) or points (n, d) for JSON, with a few significant digits."""
+    return [short(row) for row in values] if values.ndim > 1 else rounded(values.astype(np.float64), _DIGITS)
 
 
-def short(points: Array) -> list[list[float]]:
-    """Points for JSON, with a few significant digits."""
-    return [[float(f"{value:.{_DIGITS}g}") for value in row] for row in points]
-
-
-def flattened(points: Array, seed: int = 0) -> Array:
+def flattened(points: Array) -> Array:
     """Points (n, Z) in two dimensions, by t-SNE."""
     from sklearn.manifold import TSNE
 
     n = len(points)
-    found: Array = TSNE(2, perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=seed).fit_transform(points)
+    found: Array = TSNE(2, perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=0).fit_transform(points)
     return np.asarray(found, dtype=np.float64)
 
 
@@ -239,8 +235,5 @@ def _parameter(meta: MetaDataset, rows: NDArray[np.int64], algorithm: str) -> tu
     name = stages[stage].algorithms[stages[stage].position(algorithm)].params[0].name
     pipelines = meta.pipelines.take(rows)
     has = pipelines.choice[:, stage] == stages[stage].position(algorithm)
-    values: list[float | None] = []
-    for i, there in enumerate(has):
-        value: Any = pipelines[i].params[stage].get(name) if there else None
-        values.append(None if value is None else float(f"{float(value):.{_DIGITS}g}"))
-    return f"{algorithm}.{name}", values
+    values: list[Any] = [pipelines[i].params[stage].get(name) if there else None for i, there in enumerate(has)]
+    return f"{algorithm}.{name}", short(numbers(values))

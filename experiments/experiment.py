@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from headstart.errors import InvalidInput
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
-from headstart.replay.results import write_whole
+from headstart.replay.results import Saved
 from headstart.replay.runner import Reporter
+
+SavedAs = TypeVar("SavedAs", bound=Saved)
 
 
 class Table(NamedTuple):
@@ -34,27 +34,10 @@ class Findings(Protocol):
     def table(self) -> Table: ...
 
 
-@dataclass
-class Saved:
-    """Findings whose parts are kept as one JSON object."""
-
-    def save(self, path: Path) -> None:
-        """One line for each part."""
-        lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in vars(self).items()]
-        write_whole(path, "{" + ",\n".join(lines) + "}\n")
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} must hold {cls.__name__} as JSON: {error}") from error
-
-    @classmethod
-    def known(cls, path: Path, **parts: Any) -> Self | None:
-        """What is in the file, if it is there and has these parts."""
-        found = cls.load(path) if path.exists() else None
-        return found if found is not None and parts.items() <= vars(found).items() else None
+def known(kind: type[SavedAs], path: Path, **parts: Any) -> SavedAs | None:
+    """What is in the file, if it is there and has these parts."""
+    found = kind.load(path) if path.exists() else None
+    return found if found is not None and parts.items() <= vars(found).items() else None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Setup, Table
-from experiments.live_tables import ReadTable, TableFile, TableRule, check_unknown, read_table
+from experiments.live_tables import RawTable, ReadTable, TableRule, check_unknown, read_table
 from experiments.live_tpot import Budget, Step, Tpot, load_tpot
 from headstart.errors import InvalidInput, MissingDependency
 from headstart.evaluation.live import LiveObjective, fit_model, predict_model
@@ -35,7 +35,7 @@ from headstart.metadata.sources.extras import TABLES
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.replay.protocol import N_INITIAL, Method
 from headstart.replay.results import MethodResults, half_width, ranks, rounded, shown
-from headstart.replay.runner import run_method
+from headstart.replay.runner import run_method, seed_of_run
 from headstart.space import catalog
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
@@ -45,6 +45,13 @@ from headstart.trials import FULL, Fidelity, Limits, Outcome
 
 Array = NDArray[np.float64]
 TPOT = "tpot"
+METRIC = "balanced_accuracy"
+"""By which pipelines are judged, while searching and on the test rows."""
+FOLDS, TEST = 3, 1 / 3
+"""By which they are judged while searching, and the share of rows that test what was found."""
+LIMITS = Limits(15.0, 3_000_000_000)
+"""Of one evaluation."""
+SEED = 0
 _REFIT_TIMES = 5
 """A pipeline that was judged in time may take so many times an evaluation's limit to be fitted to all rows."""
 _MEANS = {"scores": "score", "observed": "observed", "failed": "failed"}
@@ -132,20 +139,13 @@ class LiveComparison:
         The rule in a sentence, for the page.
     budgets
         Seconds after which methods are compared, in ascending order. There is one search, of the last of them.
-    evaluation_seconds, evaluation_bytes
-        Most of one evaluation.
     acquisition
         Of methods that are Bayesian optimisation and whose text names none. Seconds are what is short here, so the
         default counts those that a pipeline is expected to take.
-    metric
-        By which pipelines are judged, while searching and on the test rows.
-    folds, test, max_rows
-        How pipelines are judged while searching, the share of rows that test what was found, and how many rows of a
-        larger table are drawn.
+    max_rows
+        How many rows of a larger table are drawn.
     evaluations
         Most pipelines of a search, beside its seconds.
-    seed
-        Of all that is drawn.
     sandbox
         Evaluate in processes of their own; without, limits are not kept.
     """
@@ -156,15 +156,9 @@ class LiveComparison:
     rule: TableRule = field(default_factory=TableRule)
     about_rule: str = ""
     budgets: tuple[float, ...] = (60.0, 300.0)
-    evaluation_seconds: float = 15.0
-    evaluation_bytes: int = 3_000_000_000
     acquisition: str = "log_ei_per_second"
-    metric: str = "balanced_accuracy"
-    folds: int = 3
-    test: float = 1 / 3
     max_rows: int = 2_000
     evaluations: int | None = None
-    seed: int = 0
     sandbox: bool = True
 
     def run(self, request: Setup) -> LiveResults:
@@ -233,12 +227,12 @@ class LiveComparison:
         rows = meta.pipelines.take(meta.everything.rows(ids))
         return [Pipeline(p.algorithms, p.params) for p in rows]
 
-    def _empty(self, meta: MetaDataset, n_initial: int, tables: Sequence[TableFile]) -> LiveResults:
-        kept = ("max_rows", "test", "folds", "evaluation_seconds", "acquisition", "seed")
-        about = {"rule": self.about_rule, "warm": list(self.warm), "n_initial": n_initial}
-        about |= {name: getattr(self, name) for name in kept}
+    def _empty(self, meta: MetaDataset, n_initial: int, tables: Sequence[RawTable]) -> LiveResults:
+        about = {"rule": self.about_rule, "warm": list(self.warm), "n_initial": n_initial, "max_rows": self.max_rows}
+        about |= {"test": TEST, "folds": FOLDS, "evaluation_seconds": LIMITS.seconds, "acquisition": self.acquisition}
+        about |= {"seed": SEED}
         facts = [{"id": table.id, "name": table.name, "rows": table.rows, "columns": table.columns} for table in tables]
-        return LiveResults(meta.name, meta.pipelines.space.name, self.metric, list(self.budgets), facts, about)
+        return LiveResults(meta.name, meta.pipelines.space.name, METRIC, list(self.budgets), facts, about)
 
     def _learned(
         self, text: str, learning: MetaDataset, knowledge: Path, initial: tuple[Pipeline, ...]
@@ -247,8 +241,8 @@ class LiveComparison:
 
     def key(self, learning: MetaDataset, initial: Sequence[Pipeline]) -> str:
         """A hash of all that a method is given."""
-        parts = ("evaluation_seconds", "evaluation_bytes", "metric", "folds", "test", "max_rows", "evaluations", "seed")
-        settings, begin = [getattr(self, part) for part in parts], [pipeline.to_dict() for pipeline in initial]
+        settings = [LIMITS.seconds, LIMITS.bytes, METRIC, FOLDS, TEST, self.max_rows, self.evaluations, SEED]
+        begin = [pipeline.to_dict() for pipeline in initial]
         content = json.dumps([learning.key, learning.pipelines.space.key, self.budgets, settings, begin])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -331,22 +325,20 @@ class Refit:
 
 
 def run_table(
-    searcher: ByOptimizer | Tpot, c: LiveComparison, initial: Sequence[Pipeline], table: TableFile
+    searcher: ByOptimizer | Tpot, c: LiveComparison, initial: Sequence[Pipeline], table: RawTable
 ) -> dict[str, Any]:
     """Search on a table, and test what was found after each budget."""
     assert isinstance(c.space, PipelineSpace)
-    ready = read_table(table, max_rows=c.max_rows, test=c.test, folds=c.folds, seed=c.seed)
-    limits = Limits(c.evaluation_seconds, c.evaluation_bytes)
-    seed = int(np.random.SeedSequence([c.seed, int(table.id)]).generate_state(1)[0])
-    budget = Budget(c.budgets[-1], limits, c.evaluations)
-    objective: Objective = LiveObjective(c.space, ready.dataset, ready.splits, c.metric)
-    refit = Refit(c.space, ready, c.metric)
-    generous = Limits(_REFIT_TIMES * c.evaluation_seconds, c.evaluation_bytes)
+    ready = read_table(table, max_rows=c.max_rows, test=TEST, folds=FOLDS, seed=SEED)
+    budget = Budget(c.budgets[-1], LIMITS, c.evaluations)
+    objective: Objective = LiveObjective(c.space, ready.dataset, ready.splits, METRIC)
+    refit = Refit(c.space, ready, METRIC)
+    generous = Limits(_REFIT_TIMES * (LIMITS.seconds or 0.0), LIMITS.bytes)
     with ExitStack() as stack:
         if c.sandbox:
             objective = stack.enter_context(Sandbox(objective))
             objective.warm()
-        steps = searcher.search(c.space, objective, seed, budget, initial)
+        steps = searcher.search(c.space, objective, seed_of_run(int(table.id), SEED), budget, initial)
     readings = [read_off(steps, seconds) for seconds in c.budgets]
     scores: dict[Pipeline | None, float] = {None: refit.without()}
     for best in {reading.best.pipeline: reading.best for reading in readings if reading.best is not None}.values():

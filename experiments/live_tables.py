@@ -29,7 +29,7 @@ TARGET = "__target__"
 
 
 @dataclass(frozen=True)
-class TableFile:
+class RawTable:
     """A raw table: id and name at OpenML, its size without the target, and where it is."""
 
     id: str
@@ -62,7 +62,7 @@ class TableRule:
     rows: tuple[int, int] = (500, 20_000)
     left_out: Mapping[str, str] = field(default_factory=dict)
 
-    def choose(self, folder: Path, meta: MetaDataset, number: int | None = None) -> list[TableFile]:
+    def choose(self, folder: Path, meta: MetaDataset, number: int | None = None) -> list[RawTable]:
         """The tables; with `number`, so many of them."""
         tables = read_index(folder)
         known = set(meta.ids)
@@ -81,7 +81,7 @@ class TableRule:
         return found[: min(number or self.number, self.number)]
 
 
-def read_index(folder: Path) -> list[TableFile]:
+def read_index(folder: Path) -> list[RawTable]:
     """The tables of a folder that are there, by their ids in ascending order."""
     index = folder / "index.csv"
     if not index.is_file():
@@ -89,13 +89,13 @@ def read_index(folder: Path) -> list[TableFile]:
     try:
         with index.open(encoding="utf-8", newline="") as file:
             rows = [(row["openml_id"], row["name"], int(row["n"]), int(row["p"])) for row in csv.DictReader(file)]
-        found = [TableFile(*row, folder / f"{row[0]}.csv.gz") for row in rows]
+        found = [RawTable(*row, folder / f"{row[0]}.csv.gz") for row in rows]
         return sorted((table for table in found if table.path.is_file()), key=lambda table: int(table.id))
     except (KeyError, ValueError) as error:
         raise InvalidInput(f"{index} must have columns openml_id, name, n and p: {error}") from error
 
 
-def check_unknown(tables: Iterable[TableFile], learning: MetaDataset) -> None:
+def check_unknown(tables: Iterable[RawTable], learning: MetaDataset) -> None:
     """Refuse tables that were learned from, by their ids."""
     seen = {*learning.ids, *(() if learning.validation is None else learning.validation.ids)}
     for table in tables:
@@ -123,7 +123,7 @@ class ReadTable:
     splits: Splits
 
 
-def read_table(table: TableFile, *, max_rows: int, test: float, folds: int, seed: int) -> ReadTable:
+def read_table(table: RawTable, *, max_rows: int, test: float, folds: int, seed: int) -> ReadTable:
     """Read a table and divide it; all methods get the same parts.
 
     Parameters

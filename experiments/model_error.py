@@ -31,7 +31,7 @@ from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.replay.protocol import Method, initial_ids
 from headstart.replay.results import MethodResults, half_width, rounded, shown
-from headstart.replay.runner import Cell, given_to, run_method
+from headstart.replay.runner import given_to, run_method, seed_of_run
 from headstart.study import Study
 from headstart.surrogates.base import Surrogate
 from headstart.trials import Trial
@@ -151,7 +151,7 @@ def looked_at(
     optimizer: Optimizer, meta: MetaDataset, looks: Sequence[int], designs: dict[int, tuple[int, ...]], task: int
 ) -> dict[str, list[float]]:
     """Quantities of the model on one task, after each of `looks` evaluations of its own search."""
-    described = recorded_task(meta, task, initial_ids(meta, task, task, designs[task]))
+    described = recorded_task(meta, task, initial_ids(meta, task, designs[task]))
     model, pool = model_of(optimizer).start(described), described.candidates.pool
     assert pool is not None
     truth = np.asarray(meta.loss_row(task)[meta.everything.rows(pool.ids)], dtype=np.float64)
@@ -167,7 +167,7 @@ def looked_at(
         values["error"].append(float(np.mean(off**2)) if len(off) else 0.0)
         values["variance"].append(float(np.mean(std[untried] ** 2)) if len(off) else 0.0)
 
-    study = Study(described, Replay(meta, task), optimizer, seed=Cell(task, 0).stream, callbacks=[look])
+    study = Study(described, Replay(meta, task), optimizer, seed=seed_of_run(task, 0), callbacks=[look])
     if len(study.run(evaluations=max(looks))) < max(looks):
         raise InvalidInput(
             f"task {meta.tasks[task]!r} has {len(pool)} candidates, too few for {max(looks)} evaluations"

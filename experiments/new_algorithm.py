@@ -30,7 +30,7 @@ from headstart.errors import InvalidInput
 from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
-from headstart.methods.deeppipe.search import FineTune
+from headstart.methods.deeppipe.surrogate import FineTune
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import Bayes
 from headstart.replay.partition import Partition
@@ -108,14 +108,10 @@ def _learning(algorithm: str) -> Callable[[MetaDataset, Partition], MetaDataset]
         kept = np.flatnonzero(meta.pipelines.choice[:, -1] != space.stages[-1].position(algorithm))
         pipelines = meta.pipelines.take(kept).to(space.select(exclude=[f"{space.stages[-1].name}.{algorithm}"]))
 
-        def part(rows: Sequence[int]) -> MetaDataset:
-            tasks = meta.select(rows)
-            losses = np.stack([tasks.loss_row(task)[kept] for task in range(len(tasks))])
-            return MetaDataset(pipelines, losses, tasks.tasks, tasks.metafeatures, name=meta.name, ids=tasks.ids)
-
-        found = part(partition.train)
-        found.validation = part(partition.validation) if partition.validation else None
-        return found
+        fewer = MetaDataset(
+            pipelines, meta.losses[:, kept], meta.tasks, meta.metafeatures, name=meta.name, ids=meta.ids
+        )
+        return partition.learning(fewer)
 
     return learning
 

@@ -15,7 +15,8 @@ from experiments.embedding import Points
 from experiments.experiment import Findings
 from experiments.model_error import Errors
 from headstart.errors import InvalidInput
-from headstart.report.curves import colours, figure_in, plot_results
+from headstart.replay.results import numbers
+from headstart.report.curves import colours, figure_in, over_evaluations, plot_results
 
 Array = NDArray[np.float64]
 _DOT: dict[str, Any] = {"s": 3, "linewidths": 0, "alpha": 0.7}
@@ -48,16 +49,13 @@ def plot_errors(errors: Errors, path: Path) -> None:
         chosen = dict(zip(errors.methods, colours(len(errors.methods)), strict=True))
         for axes, (name, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
             for method, entry in errors.methods.items():
-                mean, width = _numbers(entry[f"{name}_mean"]), _numbers(entry[f"{name}_2se"])
+                mean, width = numbers(entry[f"{name}_mean"]), numbers(entry[f"{name}_2se"])
                 axes.plot(errors.evaluations, mean, color=chosen[method], marker="o", markersize=3, label=method)
                 axes.fill_between(
                     errors.evaluations, mean - width, mean + width, color=chosen[method], alpha=0.15, linewidth=0
                 )
             axes.set_ylim(bottom=0)
-            axes.set_xlabel("evaluations")
-            axes.set_ylabel(title)
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(axis="y", color="#e6e6e6", linewidth=0.5)
+            over_evaluations(axes, title)
             axes.legend(frameon=False)
 
 
@@ -124,7 +122,7 @@ def plot_clusters(clustered: Clustered, path: Path) -> None:
 
 
 def _by_number(axes: Any, points: Array, values: list[float | None], title: str, shades: str) -> Any:
-    given = _numbers(values)
+    given = numbers(values)
     known = np.isfinite(given)
     # A few extreme ones would take all the colours.
     low, high = np.quantile(given[known], (0.02, 0.98)) if known.any() else (0.0, 1.0)
@@ -165,7 +163,3 @@ def _bare(axes: Any, i: int, j: int, *, left: bool = True, below: bool = True) -
     _blank(axes)
     axes.set_xlabel(f"dimension {i + 1}" if below else "")
     axes.set_ylabel(f"dimension {j + 1}" if left else "")
-
-
-def _numbers(values: list[float | None]) -> Array:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

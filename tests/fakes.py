@@ -22,6 +22,7 @@ from headstart.optimizers.random import draw_untried, tried_ids, untried
 from headstart.space import Algorithm, Encoded, Float, Pipeline, PipelineSpace, Stage
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.task import Task
+from headstart.testing.examples import small_meta
 from headstart.trials import Fidelity, Proposal, Trial
 
 
@@ -250,3 +251,11 @@ class Whitened(MetaFeatures):
         vector = metafeatures[self.of]
         nearest = ((self._vectors - vector) ** 2).sum(axis=1).argmin()
         return np.append(vector - self._mean, self._best[nearest])
+
+
+def divided_meta(name: str) -> MetaDataset:
+    """Eight tasks in splits, each with three initial pipelines that have a value on it."""
+    small = small_meta(n_tasks=8)
+    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
+    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
+    return small.changed(initial=initial, splits=splits, name=name, metafeatures={})

@@ -1,14 +1,19 @@
 """The public contract tests catch plug-ins that are broken: a test that cannot fail is a defect."""
 
 import sys
+from types import MappingProxyType
 
 import numpy as np
 import pytest
+from fakes import ColumnMeans
 
-from headstart.optimizers.random import RandomSearch, draw_untried
+from headstart.constraints import total_excess
+from headstart.learning.base import Needs
+from headstart.metafeatures.base import MetaFeatures
+from headstart.optimizers.random import RandomSearch, draw_untried, tried_ids, untried
 from headstart.surrogates.base import Prediction
 from headstart.surrogates.gp import GPSurrogate
-from headstart.testing import OptimizerContract, SurrogateContract
+from headstart.testing import MetaFeaturesContract, OptimizerContract, SurrogateContract
 from headstart.trials import Proposal
 
 
@@ -50,9 +55,43 @@ class LeaksBetweenRuns(RandomSearch):
         self.seen.append(trial)
 
     def suggest(self, number, rng):
-        if number == 20 and len(self.seen) % 2:
+        if number == 12 and len(self.seen) % 2:
             rng.random(3)
         return super().suggest(number, rng)
+
+
+class TakesABestForGranted(RandomSearch):
+    """Under a bound there may be trials that are ok and none of them feasible."""
+
+    def suggest(self, number, rng):
+        if any(trial.outcome.ok for trial in self.history):
+            near = self.task.candidates.neighbours(self.history.best.pipeline, rng)
+            return Proposal(number, untried(near, tried_ids(self.history))[0])
+        return super().suggest(number, rng)
+
+
+class ReadsTheTableInSecret(RandomSearch):
+    def suggest(self, number, rng):
+        if self.task.dataset is not None:
+            rng.random(self.task.dataset.n_rows)
+        return super().suggest(number, rng)
+
+
+class ReadsMetaFeaturesInSecret(RandomSearch):
+    def prepare(self):
+        self._seen = self.task.metafeatures["example"]
+
+
+class FillsTheTable(RandomSearch):
+    def prepare(self):
+        if self.task.dataset is not None:
+            self.task.dataset.X["c0"] = self.task.dataset.X["c0"].fillna(0.0)
+
+
+class NeverMissesTheTable(RandomSearch):
+    """Says that it needs one, and starts without."""
+
+    needs = Needs(table=True)
 
 
 class IgnoresTargets(GPSurrogate):
@@ -97,12 +136,78 @@ class CountsBackwards(GPSurrogate):
         return -targets
 
 
+class WeighsTheBoundToo(GPSurrogate):
+    def fit(self, history):
+        def weighed(trial):
+            return float(trial.outcome.loss) + 10 * total_excess(history.constraints, trial.outcome.constraints)
+
+        return super().fit(history.where(lambda _: True, weighed))
+
+
+class FollowsItsSearch(GPSurrogate):
+    """Less and less certain with each fit, as one is that goes on where the fit before ended."""
+
+    fits = 0
+
+    def fit(self, history):
+        self.fits += 1
+        return super().fit(history)
+
+    def predict(self, encoded):
+        found = super().predict(encoded)
+        return Prediction(found.mean, found.std * 2.0**self.fits)
+
+
+class LearnsFromWhatItIsNotTold(GPSurrogate):
+    """Counts the rows of the table among the targets."""
+
+    def fit(self, history):
+        rows = 0 if self.task.dataset is None else self.task.dataset.n_rows
+        return super().fit(history.where(lambda t: True, lambda t: float(t.outcome.loss) + rows))
+
+
+class SpoilsTheTable(GPSurrogate):
+    def start(self, task):
+        if task.dataset is not None:
+            task.dataset.X["c0"] = 0.0
+        return super().start(task)
+
+
+class GoesWithoutMetaFeatures(GPSurrogate):
+    needs = Needs(metafeatures=frozenset({"example"}))
+
+
+class NoTwoAlike(MetaFeatures):
+    """Describes a table by what was described before."""
+
+    calls = 0
+
+    def transform(self, dataset, metafeatures=MappingProxyType({})):
+        self.calls += 1
+        return np.array([float(dataset.n_rows), float(self.calls)])
+
+
+class WantsAllTables(MetaFeatures):
+    def meta_fit(self, meta):
+        self._rows = np.mean([meta.dataset(task).n_rows for task in range(len(meta))])
+        self.meta_key = meta.key
+        return self
+
+    def transform(self, dataset, metafeatures=MappingProxyType({})):
+        return np.array([dataset.n_rows / self._rows, 1.0])
+
+
 OPTIMIZERS = {
     GlobalRandom: "test_is_deterministic",
     CountsItsSuggestions: "test_is_rebuilt_from_its_log",
     ForgetsPending: "test_answers_parallel_asks",
     SortsTheHistory: "test_suggesting_changes_nothing",
     LeaksBetweenRuns: "test_runs_do_not_disturb_each_other",
+    TakesABestForGranted: "test_searches_under_a_bound_that_bites",
+    ReadsTheTableInSecret: "test_reads_of_a_task_what_it_says_and_no_more",
+    ReadsMetaFeaturesInSecret: "test_reads_of_a_task_what_it_says_and_no_more",
+    FillsTheTable: "test_reads_of_a_task_what_it_says_and_no_more",
+    NeverMissesTheTable: "test_reads_of_a_task_what_it_says_and_no_more",
 }
 SURROGATES = {
     IgnoresTargets: "test_learns_the_targets_of_the_history_not_the_losses",
@@ -111,12 +216,21 @@ SURROGATES = {
     ClearsPending: "test_fit_and_predict_change_nothing_they_are_given",
     HidesItsUnit: "test_predicts_in_the_unit_that_it_says",
     CountsBackwards: "test_predicts_in_the_unit_that_it_says",
+    WeighsTheBoundToo: "test_a_bound_does_not_change_what_is_predicted",
+    FollowsItsSearch: "test_is_searched_under_a_bound_that_bites",
+    LearnsFromWhatItIsNotTold: "test_reads_of_a_task_what_it_says_and_no_more",
+    SpoilsTheTable: "test_reads_of_a_task_what_it_says_and_no_more",
+    GoesWithoutMetaFeatures: "test_reads_of_a_task_what_it_says_and_no_more",
+}
+META_FEATURES = {
+    NoTwoAlike: "test_what_it_says_is_known_of_a_task_with_a_bound_and_a_table",
+    WantsAllTables: "test_learns_though_a_table_is_missing",
 }
 """What is broken, and the contract's test that has to catch it."""
 
 
 def failures(contract, make, tests, tmp_path):
-    """Kinds of tasks on which some of these tests of the contract fail for a part."""
+    """Kinds of tasks on which some of these tests of the contract fail for a part; ``""`` for a test without a task."""
     holder = type("Holder", (contract,), {"make": lambda self, *_: make(), "__test__": False})
     ran, caught = set(), set()
 
@@ -126,7 +240,7 @@ def failures(contract, make, tests, tmp_path):
                 test, _, case = report.nodeid.rpartition("::")[2].partition("[")
                 ran.add(test)
                 if report.failed:
-                    caught.update({"live", "pool"} & set(case.rstrip("]").split("-")))
+                    caught.update({"live", "pool"} & set(case.rstrip("]").split("-")) or {""})
 
     name = f"plugin_{make.__name__.lower()}"  # modules are remembered by name
     module = type(sys)(name)
@@ -150,11 +264,17 @@ def test_broken_surrogates_are_caught(broken, test, tmp_path):
     assert failures(SurrogateContract, broken, [test], tmp_path) == {"live", "pool"}
 
 
+@pytest.mark.parametrize(("broken", "test"), META_FEATURES.items())
+def test_broken_meta_features_are_caught(broken, test, tmp_path):
+    assert failures(MetaFeaturesContract, broken, [test], tmp_path) == {""}
+
+
 @pytest.mark.parametrize(
     ("contract", "sound", "tests"),
     [
-        (OptimizerContract, RandomSearch, OPTIMIZERS.values()),
+        (OptimizerContract, RandomSearch, dict.fromkeys(OPTIMIZERS.values())),
         (SurrogateContract, GPSurrogate, dict.fromkeys(SURROGATES.values())),
+        (MetaFeaturesContract, ColumnMeans, META_FEATURES.values()),
     ],
 )
 def test_sound_ones_are_not(contract, sound, tests, tmp_path):

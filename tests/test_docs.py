@@ -1,6 +1,7 @@
 """What README and docs show is run."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -49,17 +50,24 @@ def test_the_script_of_the_readme(tmp_path):
         ("resume", 1, "from the store"),
     ],
 )
-def test_examples(name, budget, shown, tmp_path):
-    assert shown in run(tmp_path, ROOT / "examples" / f"{name}.py", budget)
+def test_examples(name, budget, shown, tmp_path, monkeypatch, capsys):
+    script = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").replace("time_budget=10", "evaluations=3")
+    (tmp_path / f"{name}.py").write_text(script, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", str(budget)])
+    runpy.run_path(f"{name}.py", run_name="__main__")
+    assert shown in capsys.readouterr().out
 
 
-def test_the_script_of_a_study(tmp_path):
+def test_the_script_of_a_study(tmp_path, monkeypatch, capsys):
     (script,) = blocks("docs/studies.md", "python")
     quick = script.replace("seconds=20", "evaluations=6")
     assert quick != script
     (tmp_path / "script.py").write_text(quick, encoding="utf-8")
-    for _ in range(2):  # the second time it resumes
-        assert run(tmp_path, "script.py").startswith("6 pipelines, evaluations")
+    assert run(tmp_path, "script.py").startswith("6 pipelines, evaluations")
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("script.py", run_name="__main__")  # resumes
+    assert capsys.readouterr().out.startswith("6 pipelines, evaluations")
 
 
 namespace = {"__name__": "docs"}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from headstart.constraints import Constraint
 from headstart.history import History
-from headstart.task import Constraint
 from headstart.testing.examples import live_task
 from headstart.trials import Fidelity, Outcome, Proposal, Trial
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headstart.constraints import Constraint
     from headstart.errors import HeadstartError, HeadstartWarning
     from headstart.estimators import HeadstartClassifier, HeadstartRegressor
     from headstart.evaluation.objective import FunctionObjective
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from headstart.space import Algorithm, Categorical, Float, Integer, Pipeline, PipelineSpace, Pool, Stage
     from headstart.store import Store
     from headstart.study import Study
-    from headstart.task import Constraint, Task
+    from headstart.task import Task
     from headstart.trials import Fidelity, Limits, Outcome, Proposal, Trial
 
 _HOME = {
     "Algorithm": "headstart.space",
     "Categorical": "headstart.space",
-    "Constraint": "headstart.task",
+    "Constraint": "headstart.constraints",
     "Fidelity": "headstart.trials",
     "Float": "headstart.space",
     "FunctionObjective": "headstart.evaluation.objective",

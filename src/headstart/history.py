@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.constraints import Constraint, total_excess
 from headstart.space.encoded import Encoded
-from headstart.task import Constraint, total_excess
 from headstart.trials import Proposal, Trial
 
 if TYPE_CHECKING:

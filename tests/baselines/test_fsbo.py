@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from headstart.baselines.fsbo import FSBO, scale_labels
+from headstart.baselines.fsbo import FSBO, batch_loss, scale_labels
 from headstart.errors import InvalidInput, UnknownName
 from headstart.history import History
 from headstart.learning.batches import TaskBatches
-from headstart.learning.deep_kernel import batch_loss, initial_kernel, learned_hyperparameters
+from headstart.learning.deep_kernel import initial_kernel, learned_hyperparameters
 from headstart.learning.networks import MLP
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import pool_task, random_trials, small_meta

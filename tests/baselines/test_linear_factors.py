@@ -118,7 +118,7 @@ def test_a_low_rank_matrix_is_completed():
 @pytest.mark.parametrize("n_tasks", [2, 4, 8, 16])
 @pytest.mark.parametrize("surrogate", [LinearFactors, PMF])
 def test_few_tasks_make_nobody_certain(surrogate, n_tasks):
-    meta, errors = small_meta(n_tasks=n_tasks + 4, n_pipelines=150, missing=0.0), []
+    meta, errors = small_meta(n_tasks=n_tasks + 4, n_pipelines=80, missing=0.0), []
     losses = np.random.default_rng(0).normal(size=meta.losses.shape)  # nothing that tasks have in common
     random = MetaDataset(meta.pipelines, losses, meta.tasks)
     model = surrogate().meta_fit(random.select(range(4, n_tasks + 4)))

@@ -10,7 +10,7 @@ from headstart.baselines.smfo import SMFO, Agreement
 from headstart.errors import InvalidInput, NeedsTable, UnknownName
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.normalisation import mean_ranks, normalised_losses, normalised_row
-from headstart.optimizers.nearest import Nearest, nearest_initial
+from headstart.optimizers.nearest import Nearest
 from headstart.optimizers.portfolio import Portfolio, greedy_portfolio
 from headstart.optimizers.recorded import KnownCandidates, best_columns
 from headstart.space import Algorithm, Encoded, PipelineSpace
@@ -194,9 +194,6 @@ def test_nearest_takes_turns(meta):
     for pair in zip(*lists, strict=True):
         expected += [i for i in pair if i not in expected]
     assert drive(run, dict.fromkeys(ids.tolist(), 0.5), 10) == expected[:10]
-    assert nearest_initial(meta, task.metafeatures["example"], 2).tolist() == [
-        int(ids[np.nanargmin(meta.losses[t])]) for t in near
-    ]
 
 
 def test_meta_features_that_are_missing(meta):
@@ -208,9 +205,9 @@ def test_meta_features_that_are_missing(meta):
     with pytest.raises(NeedsTable, match="no meta-features 'example'"):
         Nearest().meta_fit(meta).start(replace(pool_task(), metafeatures={}))
     with pytest.raises(InvalidInput, match="the 3 meta-features"):
-        nearest_initial(meta, np.zeros(2))
+        Nearest().meta_fit(meta).start(replace(pool_task(), metafeatures={"example": np.zeros(2)}))
     holes = np.array([np.nan, 0.0, np.inf])
-    assert len(nearest_initial(meta, holes, 5)) == 5
+    assert len(Nearest().meta_fit(meta).start(replace(pool_task(), metafeatures={"example": holes})).ask(5)) == 5
 
 
 def test_of_equally_good_pipelines_the_better_elsewhere_come_first():

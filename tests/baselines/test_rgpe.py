@@ -99,5 +99,3 @@ def test_errors_say_what_to_do():
         RGPE(dilution=0.0)
     with pytest.raises(InvalidInput, match="n_live must be at least 1, got 0"):
         RGPE(n_live=0)
-    with pytest.raises(InvalidInput, match="no reshaping of targets is named 'rank'; did you mean 'ranked'"):
-        RGPE(targets="rank")

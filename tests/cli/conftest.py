@@ -3,6 +3,7 @@
 import pytest
 
 from headstart.cli.main import main
+from headstart.fitting.run import Run
 
 
 class Ran:
@@ -24,3 +25,9 @@ def command(capsys, tmp_path, monkeypatch):
         return Ran(ended.value.code, capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Fits without a sandbox, for tests that are about something else: its worker takes longer than such a fit."""
+    monkeypatch.setattr(Run, "sandboxed", lambda run, objective, stack: objective)

@@ -109,7 +109,7 @@ def test_fit_makes_a_directory_with_all_about_the_model(fitted):
     assert len(pd.read_csv(folder / "leaderboard.csv")) == 2
 
 
-def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart):
+def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart, in_process):
     first = headstart("fit", "train.csv", "-t", "label", "--evaluations", 1, "--seed", 3, *FRUGAL)
     assert first.code == 0
     assert "roc_auc" in first.out
@@ -144,7 +144,7 @@ def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart):
     assert "the same table" in other.err
 
 
-def test_a_number_is_a_regression_and_quiet_is_quiet(headstart):
+def test_a_number_is_a_regression_and_quiet_is_quiet(headstart, in_process):
     ran = headstart(
         "fit", "train.csv", "-t", "a", "--evaluations", 1, "--include", "ridge", "-j", 1, "--quiet", "--out", "deep/er"
     )
@@ -188,7 +188,7 @@ def test_a_mistake_is_one_line_exit_code_2_and_leaves_nothing(headstart, args, m
     assert os.listdir() == ["train.csv"]
 
 
-def test_columns_left_out_and_declared(headstart):
+def test_columns_left_out_and_declared(headstart, in_process):
     wide = table().assign(copy=lambda t: t["label"], code=lambda t: (t["b"] > 0) * 7)
     wide.to_csv("wide.csv", index=False)
     plain = headstart("inspect", "wide.csv", "--target", "label")
@@ -268,8 +268,7 @@ def test_export(fitted, headstart):
 # -- signals --------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later(tmp_path):
-    table().to_csv(tmp_path / "train.csv", index=False)
+def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later(headstart, tmp_path):
     endless = ("fit", "train.csv", "-t", "label", "--evaluations", 10**6, *FRUGAL)
     process = start(tmp_path, *endless, "--out", "one", "--json")
     wait_for(process, "roc_auc")
@@ -291,10 +290,9 @@ def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later
     assert not (tmp_path / "two" / "model.headstart").exists()
     assert (tmp_path / "two" / "store").is_dir()
 
-    process = start(tmp_path, "fit", "train.csv", "--out", "two", "--resume", "--evaluations", 1, "--json", "-q")
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    report = json.loads(out)
+    later = headstart("fit", "train.csv", "--out", "two", "--resume", "--evaluations", 1, "--json", "-q")
+    assert later.code == 0, later.err
+    report = json.loads(later.out)
     assert report["new_pipelines"] == 0
     assert report["pipelines"] >= 1
     assert (tmp_path / "two" / "model.headstart").exists()
@@ -505,7 +503,7 @@ def test_every_option_is_a_setting(headstart, monkeypatch):
     assert type(request)(**json.loads(json.dumps(request.describe()))).describe() == request.describe()
 
 
-def test_a_constraint_gives_one_pipeline(headstart):
+def test_a_constraint_gives_one_pipeline(headstart, in_process):
     options = ("-t", "label", "--evaluations", 2, "--constraint", "size <= 1e9", "--json", *FRUGAL)
     report = json.loads(headstart("fit", "train.csv", *options).out)
     assert report["settings"]["constraints"] == ["size <= 1e9"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,11 +27,14 @@ from headstart.store import Store
 from headstart.testing.tables import small_tables
 
 pytest.importorskip("torch")
+CHEAP = ["knn", "gaussian_nb", "decision_tree"]
+"""Estimators that are fast to fit; the folds of a small table are many."""
+INCLUDED = [word for name in CHEAP for word in ("--include", name)]
 SMALL = "deeppipe_network(factor=1, outputs=4, training={{'n_tasks': 3, 'n_pipelines': 20}}, steps={})"
 
 
 def made_meta(seed=0):
-    """Related tasks over pipelines of a space that can be searched live, most of it cut away to be fast."""
+    """Related tasks over pipelines of a space that can be searched live."""
     space = catalog.load("tensor_oboe")
     rng = np.random.default_rng(seed)
     drawn = space.sample(rng, 60).unique()
@@ -55,10 +59,17 @@ def headstart(command, monkeypatch):
     return command
 
 
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """What ``headstart metatrain`` writes."""
+    path = tmp_path_factory.mktemp("learned") / "known.npz"
+    Knowledge.learn(learner(SMALL.format(20)), made_meta(), [0, 1, 2, 3], [4]).save(path)
+    return path
+
+
 @pytest.fixture
-def knowledge(meta, headstart):
-    assert headstart("metatrain", meta, "--method", SMALL.format(20), "--out", "known.npz").code == 0
-    return "known.npz"
+def knowledge(learned, headstart):
+    return shutil.copy(learned, "known.npz")
 
 
 def table(rows=60):
@@ -150,15 +161,17 @@ def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monk
         np.testing.assert_array_equal(other[name], one[name])
 
 
-def test_fit_begins_with_what_was_learned(headstart, knowledge):
+def test_fit_begins_with_what_was_learned(headstart, knowledge, in_process):
     table().to_csv("train.csv", index=False)
-    frugal = ["--space", "tensor_oboe", "--evaluations", 3, "--jobs", 1, "--refit", "single", "--no-ensemble"]
+    frugal = ["--space", "tensor_oboe", *INCLUDED, "--jobs", 1, "--refit", "single", "--no-ensemble"]
     done = headstart(
         "fit",
         "train.csv",
         "-t",
         "label",
         *frugal,
+        "--evaluations",
+        3,
         "--optimizer",
         "deeppipe_network",
         "--knowledge",
@@ -211,6 +224,7 @@ def test_python_takes_it_too(headstart, knowledge):
         optimizer="deeppipe_network",
         knowledge=knowledge,
         space="tensor_oboe",
+        include=CHEAP,
         sandbox=False,
         ensemble=False,
     )
@@ -227,7 +241,7 @@ def test_python_takes_it_too(headstart, knowledge):
 def test_with_a_budget_of_time_improvement_is_weighed_by_seconds(knowledge, tmp_path):
     frame = table()
     about = {"optimizer": "deeppipe_network", "knowledge": knowledge, "space": "tensor_oboe", "sandbox": False}
-    about |= {"ensemble": False, "store": tmp_path / "store"}
+    about |= {"include": CHEAP, "ensemble": False, "store": tmp_path / "store"}
 
     def acquisition(time, evaluations):
         model = HeadstartClassifier(time, evaluations=evaluations, **about)
@@ -279,7 +293,8 @@ def test_a_training_that_never_got_better_is_told():
     assert list(_learned_nothing([*better, *worse, *single])) == ["bad"]
 
 
-FRUGAL = ["--space", "tensor_oboe", "--evaluations", 2, "--jobs", 1, "--refit", "single", "--no-ensemble", "--json"]
+FRUGAL = ["--space", "tensor_oboe", *INCLUDED, "--evaluations", 2, "--jobs", 1, "--refit", "single"]
+FRUGAL += ["--no-ensemble", "--json"]
 
 
 def test_an_optimizer_is_kept_and_used_as_it_is(meta, headstart):
@@ -313,7 +328,9 @@ def described(headstart, tmp_path):
 @pytest.mark.parametrize(
     "method", ["tst_d2v({}, bandwidth=2.0)", "nearest({})", "portfolio(size=1, then='nearest({})')"]
 )
-def test_meta_features_are_learned_kept_and_computed_in_a_fit(described, headstart, tmp_path, monkeypatch, method):
+def test_meta_features_are_learned_kept_and_computed_in_a_fit(
+    described, headstart, in_process, tmp_path, monkeypatch, method
+):
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
     extractor = "dataset2vec(outputs=3, units=4, blocks=1, depth=1, steps=5)"
     method = method.format(f'metafeatures="{extractor}"')
@@ -325,7 +342,10 @@ def test_meta_features_are_learned_kept_and_computed_in_a_fit(described, headsta
     done = headstart("fit", "train.csv", "-t", "label", *FRUGAL, "--knowledge", "known.npz")
     assert done.code == 0, done.err
     (kept,) = (tmp_path / "cache" / "metafeatures").iterdir()
-    frame, about = table(), {"evaluations": 1, "space": "tensor_oboe", "sandbox": False, "store": "runs"}
+    frame, about = (
+        table(),
+        {"evaluations": 1, "space": "tensor_oboe", "include": CHEAP, "sandbox": False, "store": "runs"},
+    )
     for asked in ({"optimizer": "random"}, {"knowledge": "known.npz"}):
         HeadstartClassifier(**asked, **about).fit(frame[["a", "b"]], frame["label"])
     assert len(Store.open("runs").tasks()) == 1  # whether or not a method asks for meta-features

@@ -1,84 +1,78 @@
 """``headstart replay``, run as a user would."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
+from fakes import divided_meta
 
 from headstart.cli.replay import showing_progress
-from headstart.metadata import MetaDataset
 from headstart.metadata.files import save_meta
-from headstart.testing.examples import small_meta
 
 
-def headstart(*args, **options):
-    command = [sys.executable, "-m", "headstart.cli.main", *map(str, args)]
-    environment = {**os.environ, "COLUMNS": "160"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, **options)
+@pytest.fixture
+def headstart(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    return command
 
 
 @pytest.fixture(scope="module")
 def meta(tmp_path_factory):
-    small = small_meta(n_tasks=8)
-    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
-    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
     path = tmp_path_factory.mktemp("meta") / "pmf"
-    save_meta(MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="pmf"), path)
+    save_meta(divided_meta("pmf"), path)
     return path
 
 
-def test_replay_shows_saves_and_draws(meta, tmp_path):
+def test_replay_shows_saves_and_draws(headstart, meta, tmp_path):
     out, plot = tmp_path / "data" / "replay_pmf.json", tmp_path / "plot.png"
     methods = ["-m", "random", "-m", "random4x", "-m", "linear_factors(rank=2)"]
     done = headstart("replay", meta, *methods, "--evaluations", 12, "--jobs", 2, "--out", out, "--plot", plot)
-    assert done.returncode == 0, done.stderr
-    assert "linear_factors(rank=2)" in done.stdout
-    assert "random: mean regret" in done.stderr
-    assert "\r" not in done.stderr
+    assert done.code == 0, done.err
+    assert "linear_factors(rank=2)" in done.out
+    assert "random: mean regret" in done.err
+    assert "\r" not in done.err
     assert plot.read_bytes().startswith(b"\x89PNG")
     content = json.loads(out.read_text())
     assert set(content["methods"]) == {"random", "random4x", "linear_factors(rank=2)"}
     again = headstart("replay", meta, "-m", "random", "--evaluations", 12, "--out", out, "--json")
-    assert "already known" in again.stderr
-    shown = json.loads(again.stdout)
+    assert "already known" in again.err
+    shown = json.loads(again.out)
     assert shown["methods"]["random"]["regret_mean"] == content["methods"]["random"]["regret_mean"]
 
 
-def test_a_method_that_cannot_be_run_says_why(meta, tmp_path):
+def test_a_method_that_cannot_be_run_says_why(headstart, meta, tmp_path):
     done = headstart("replay", meta, "-m", "nearest", "-m", "random", "--evaluations", 6, "--out", tmp_path / "r.json")
-    assert done.returncode == 0, done.stderr
-    assert "nearest could not be run: meta-features are needed" in done.stderr
-    assert "nan" not in done.stdout
+    assert done.code == 0, done.err
+    assert "nearest could not be run: meta-features are needed" in done.err
+    assert "nan" not in done.out
     again = headstart("replay", meta, "-m", "nearest", "--evaluations", 6, "--out", tmp_path / "r.json")
-    assert "nearest could not be run" in again.stderr
+    assert "nearest could not be run" in again.err
 
 
-def test_replay_on_another_partition(meta, tmp_path):
+def test_replay_on_another_partition(headstart, meta, tmp_path):
     split = tmp_path / "other.json"
     split.write_text(json.dumps({"train": [4, 5, 6], "validation": [7], "test": [0, 1]}))
     done = headstart(
         "replay", meta, "-m", "linear_factors(rank=2)", "--split-file", split, "--evaluations", 8, "--json"
     )
-    assert done.returncode == 0, done.stderr
-    content = json.loads(done.stdout)
+    assert done.code == 0, done.err
+    content = json.loads(done.out)
     assert (content["split"], content["tasks"]) == ("other", [0, 1])
 
 
-def test_replay_on_a_drawn_partition(meta, tmp_path):
+def test_replay_on_a_drawn_partition(headstart, meta, tmp_path):
     done = headstart(
         "meta", "split", meta, "--seed", 1, "--test", 2, "--validation", 1, "--out", tmp_path / "drawn.json"
     )
-    assert done.returncode == 0, done.stderr
-    assert "train 5, validation 1, test 2" in done.stdout
+    assert done.code == 0, done.err
+    assert "train 5, validation 1, test 2" in done.out
     done = headstart(
         *("replay", meta, "-m", "random", "--split-file", tmp_path / "drawn.json", "--evaluations", 3, "--json")
     )
-    assert len(json.loads(done.stdout)["tasks"]) == 2
+    assert len(json.loads(done.out)["tasks"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -95,21 +89,21 @@ def test_replay_on_a_drawn_partition(meta, tmp_path):
         (["-m", "random", "--plot", "plot.txt"], ".svg, .png, .pdf"),
     ],
 )
-def test_mistakes(meta, tmp_path, arguments, message):
-    done = headstart("replay", meta, *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+def test_mistakes(headstart, meta, tmp_path, arguments, message):
+    done = headstart("replay", meta, *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
 
 
-def test_a_meta_dataset_that_is_not_there(tmp_path):
+def test_a_meta_dataset_that_is_not_there(headstart, tmp_path):
     done = headstart("replay", tmp_path / "nothing", "-m", "random")
-    assert done.returncode != 0
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.code != 0
+    assert len(done.err.strip().splitlines()) == 1
 
 
-def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
+def test_a_replay_that_is_killed_goes_on(headstart, meta, tmp_path):
     out = tmp_path / "r.json"
     call = ["replay", str(meta), "-m", "gp", "--evaluations", "40", "--out", str(out)]
     command = [sys.executable, "-m", "headstart.cli.main", *call]
@@ -123,11 +117,11 @@ def test_a_replay_that_is_killed_goes_on(meta, tmp_path):
         running.send_signal(signal.SIGKILL)
     kept = partial.read_text().count('"regrets"') if partial.exists() else 3
     done = headstart(*call, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert kept >= 1
     fresh = headstart("replay", meta, "-m", "gp", "--evaluations", 40, "--json")
-    resumed = json.loads(done.stdout)["methods"]["gp"]["regret_mean"]
-    assert resumed == json.loads(fresh.stdout)["methods"]["gp"]["regret_mean"]
+    resumed = json.loads(done.out)["methods"]["gp"]["regret_mean"]
+    assert resumed == json.loads(fresh.out)["methods"]["gp"]["regret_mean"]
 
 
 @pytest.mark.parametrize(

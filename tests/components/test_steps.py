@@ -141,7 +141,7 @@ def test_select_rates_agrees_with_scikit_learn(mode, alpha):
 
 def test_the_best_columns_are_kept():
     assert selection.SelectPercentile(25).fit(TALL, Y).support_.tolist() == [True, False, False, False]
-    assert selection.SelectPercentile(25, "f_regression").fit(TALL, TALL[:, 2]).support_.tolist()[2]
+    assert selection.SelectPercentile(25, score_func="f_regression").fit(TALL, TALL[:, 2]).support_.tolist()[2]
 
 
 def target_means(column, y, smooth, value):

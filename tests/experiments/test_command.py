@@ -1,38 +1,48 @@
 """``python -m experiments``, run as a user would."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+from fakes import divided_meta
 
-from headstart.metadata import MetaDataset
+from experiments.__main__ import main
 from headstart.metadata.files import save_meta
-from headstart.testing.examples import small_meta
+
+ROOT = Path(__file__).parents[2]
 
 
-def experiments(*args):
-    command = [sys.executable, "-m", "experiments", *map(str, args)]
-    environment = {**os.environ, "COLUMNS": "160"}
-    root = Path(__file__).parents[2]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=root)
+@pytest.fixture
+def experiments(monkeypatch, capsys):
+    """``python -m experiments …`` in this process."""
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.chdir(ROOT)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["experiments", *map(str, args)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+        shown = capsys.readouterr()
+        return subprocess.CompletedProcess(args, code, shown.out, shown.err)
+
+    return run
 
 
 @pytest.fixture(scope="module")
 def meta(tmp_path_factory):
-    small = small_meta(n_tasks=8)
-    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
-    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
     path = tmp_path_factory.mktemp("meta") / "pmf"
-    save_meta(MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="pmf"), path)
+    save_meta(divided_meta("pmf"), path)
     return path
 
 
-def test_experiments_are_listed_and_run(meta, tmp_path):
-    listed = experiments()
+def test_experiments_are_listed_and_run(experiments, meta, tmp_path):
+    command = [sys.executable, "-m", "experiments"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert listed.returncode == 0, listed.stderr
     assert [line.split()[0] for line in listed.stdout.splitlines()][:2] == ["pmf_regret", "pmf_error"]
     call = ["pmf_error", "--meta", meta, "--results", tmp_path, "--tasks", 2, "--evaluations", 5]
@@ -46,7 +56,7 @@ def test_experiments_are_listed_and_run(meta, tmp_path):
     assert "pmf_paper: already known" in experiments(*call).stderr
 
 
-def test_pages(tmp_path):
+def test_pages(experiments, tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "page.md").write_text("# Nothing\n")
     done = experiments("pages", "--results", tmp_path)
@@ -62,7 +72,7 @@ def test_pages(tmp_path):
         (["pages", "--results", "nowhere"], "folder with the notes"),
     ],
 )
-def test_mistakes(arguments, message):
+def test_mistakes(experiments, arguments, message):
     done = experiments(*arguments)
     assert done.returncode == 2
     assert message in done.stderr

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fakes import divided_meta
 
 from experiments import deeppipe, new_algorithm
 from experiments.catalogue import EXPERIMENTS, run_experiment
@@ -14,7 +15,7 @@ from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import recorded_task
 from headstart.metadata import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
-from headstart.methods.deeppipe.search import links
+from headstart.methods.deeppipe.surrogate import links
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
@@ -22,7 +23,6 @@ from headstart.replay.protocol import Method
 from headstart.replay.results import Results
 from headstart.replay.runner import replay
 from headstart.replay.variants import share
-from headstart.testing.examples import small_meta
 from headstart.trials import Outcome, Trial
 
 QUICK = "steps=3, training={'n_tasks': 2, 'n_pipelines': 8}, factor=1, outputs=2"
@@ -30,10 +30,7 @@ QUICK = "steps=3, training={'n_tasks': 2, 'n_pipelines': 8}, factor=1, outputs=2
 
 @pytest.fixture
 def meta():
-    small = small_meta(n_tasks=8)
-    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
-    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
-    return MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="tensor_oboe")
+    return divided_meta("tensor_oboe")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from headstart import HeadstartClassifier
+from headstart.constraints import Constraint
 from headstart.data import Dataset
 from headstart.errors import HeadstartWarning
 from headstart.evaluation import constraints
@@ -17,7 +18,6 @@ from headstart.evaluation.constraints import pickled_size
 from headstart.fitting import assembly, model
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings
-from headstart.task import Constraint
 
 
 @pytest.fixture(scope="module")

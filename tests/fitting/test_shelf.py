@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from headstart.constraints import Constraint
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
-from headstart.task import Constraint
 from headstart.trials import Limits, Outcome, Status
 
 PIPELINE = Pipeline(["knn"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from quick import quick_text
 
 from headstart import registry
 from headstart.errors import InvalidInput, NeedsTable, UnknownPipeline
@@ -16,19 +17,6 @@ from headstart.registry import create
 from headstart.task import Task
 from headstart.testing.examples import evaluate, feed, live_task, random_trials
 from headstart.testing.tables import meta_with_tables, small_tables
-
-QUICK = {
-    "ablr": "ablr(steps=5)",
-    "deeppipe": "deeppipe(factor=1, outputs=4, training={'n_tasks': 3, 'n_pipelines': 20}, steps=5)",
-    "deeppipe_paper": "deeppipe_paper(factor=1, outputs=4, training={'n_tasks': 3, 'n_pipelines': 20}, steps=5)",
-    "fmlp": "fmlp(steps=5)",
-    "fsbo": "fsbo(steps=5)",
-    "pmf": "pmf(latent=2, steps=5)",
-    "pmf_paper": "pmf_paper(latent=2, steps=5)",
-    "tst_d2v": "tst_d2v(metafeatures='dataset2vec(outputs=4, units=8, steps=5)')",
-    "nearest": "nearest(metafeatures='dataset2vec(outputs=4, units=8, steps=5)')",
-}
-"""How those that train networks, or need what does, are quick to learn."""
 
 
 def every_learner():
@@ -59,11 +47,9 @@ def proposals(optimizer, task, n=4):
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_was_learned_comes_back_from_a_file(name, tmp_path, monkeypatch):
-    if name in QUICK:
-        pytest.importorskip("torch")
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
     meta = meta_with_tables()
-    known = Knowledge.learn(learner(QUICK.get(name, name)), meta, range(5), [])
+    known = Knowledge.learn(learner(quick_text(name)), meta, range(5), [])
     known.save(tmp_path / "known.npz")
     back = Knowledge.load(tmp_path / "known.npz")
     assert back.learner.describe() == known.learner.describe()
@@ -152,10 +138,8 @@ def test_files_of_before_are_refused_in_one_line(tmp_path):
 
 
 def test_validation_tasks_are_described_and_not_learned_from(tmp_path):
-    pytest.importorskip("torch")
     meta, train = meta_with_tables(), [0, 2, 3]
-    text = QUICK["nearest"]
-    known = Knowledge.learn(learner(text), meta, train, [5])
+    known = Knowledge.learn(learner(quick_text("nearest")), meta, train, [5])
     (name,) = known.extractors
     alone = create("metafeatures", name).meta_fit(meta.select(train))
     assert known.extractors[name].meta_key == alone.meta_key

@@ -9,24 +9,21 @@ from headstart.numerics.marginal_likelihood import Evidence, log_marginal_likeli
 @pytest.mark.parametrize("kernel", ["matern52", "squared_exponential"])
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize("size", [1, 2, 30])
-@pytest.mark.parametrize("fixed", [True, False])
-def test_equals_the_general_one(kernel, ard, size, fixed):
+def test_equals_the_general_one(kernel, ard, size):
     rng = np.random.default_rng(3)
     inputs, targets = 5.0 + rng.random((size, 4)), rng.standard_normal(size)
     inputs[size // 2 :, 1] = inputs[0, 1]
-    noise = rng.random(size) if fixed else None
-    evidence = Evidence(kernel, inputs, targets, noise)
+    evidence = Evidence(kernel, inputs, targets)
     for _ in range(3):  # the memory is used again, what was in it must not matter
         vector = np.concatenate([rng.standard_normal(4 if ard else 1), rng.standard_normal(2)])
         value, gradient = evidence(vector)
-        expected = log_marginal_likelihood(
-            kernel, inputs, targets, vector[:-2], vector[-2], vector[-1], fixed_noise=noise, gradient=True
-        )
-        by = expected.gradient
-        assert by is not None
+        expected = log_marginal_likelihood(kernel, inputs, targets, vector[:-2], vector[-2], vector[-1])
         assert value == pytest.approx(float(expected.value), rel=1e-10)
         np.testing.assert_allclose(
-            gradient, [*by.log_length_scales, by.log_output_scale, by.log_noise], rtol=1e-8, atol=1e-10
+            gradient,
+            [*expected.by_log_length_scales, expected.by_log_output_scale, expected.by_log_noise],
+            rtol=1e-8,
+            atol=1e-10,
         )
 
 

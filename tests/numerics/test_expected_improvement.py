@@ -55,9 +55,9 @@ def test_log_h_is_finite_and_increasing_to_the_end_of_the_range():
 def test_expected_improvement_equals_its_integral():
     quantiles = (np.arange(2_000_000) + 0.5) / 2_000_000
     samples = norm.ppf(quantiles)
-    for mean, std, best, margin in [(1.0, 0.5, 0.8, 0.0), (0.2, 1.5, 0.8, 0.1), (3.0, 1.0, 1.0, 0.0)]:
-        integral = np.maximum(0.0, best - margin - (mean + std * samples)).mean()
-        assert np.exp(log_expected_improvement(mean, std, best, margin=margin)) == pytest.approx(integral, rel=1e-4)
+    for mean, std, best in [(1.0, 0.5, 0.8), (0.2, 1.5, 0.7), (3.0, 1.0, 1.0)]:
+        integral = np.maximum(0.0, best - (mean + std * samples)).mean()
+        assert np.exp(log_expected_improvement(mean, std, best)) == pytest.approx(integral, rel=1e-4)
 
 
 def test_agrees_with_botorchs_acquisition_function():
@@ -87,7 +87,7 @@ def test_agrees_with_botorchs_acquisition_function():
 def test_certain_predictions_are_exact():
     mean = np.array([0.0, 1.0, 2.0])
     np.testing.assert_array_equal(log_expected_improvement(mean, 0.0, 1.0), [0.0, -np.inf, -np.inf])
-    np.testing.assert_allclose(np.exp(log_expected_improvement(mean, 0.0, 1.0, margin=0.25)), [0.75, 0.0, 0.0])
+    np.testing.assert_allclose(np.exp(log_expected_improvement(mean, 0.0, 0.75)), [0.75, 0.0, 0.0])
 
 
 def test_tiny_uncertainty_approaches_the_certain_case():
@@ -99,8 +99,8 @@ def test_tiny_uncertainty_approaches_the_certain_case():
     assert log_expected_improvement(1e-40, 1e-320, 0.0) == -np.inf  # z² overflows
 
 
-def test_margin_lowers_the_score_and_uncertainty_raises_it():
-    assert log_expected_improvement(1.0, 0.5, 1.0, margin=0.1) < log_expected_improvement(1.0, 0.5, 1.0)
+def test_more_to_beat_lowers_the_score_and_uncertainty_raises_it():
+    assert log_expected_improvement(1.0, 0.5, 0.9) < log_expected_improvement(1.0, 0.5, 1.0)
     assert log_expected_improvement(1.0, 0.6, 1.0) > log_expected_improvement(1.0, 0.5, 1.0)
 
 

@@ -20,12 +20,10 @@ def wavy(size, dimensions=3, noise=0.05, seed=0):
     return inputs, np.sin(5 * inputs[:, 0]) + inputs[:, -1] ** 2 + noise * rng.normal(size=size)
 
 
-def dense_posterior(kernel, inputs, targets, candidates, known, mean, extra=0.0):
+def dense_posterior(kernel, inputs, targets, candidates, known, mean):
     """By explicit inverse, on the targets as they are."""
     lengths, scale = np.log(known.length_scales), np.log(known.output_scale)
-    covariance = kernel_matrix(kernel, inputs, None, lengths, scale) + np.diag(
-        known.noise + np.zeros(len(inputs)) + extra
-    )
+    covariance = kernel_matrix(kernel, inputs, None, lengths, scale) + known.noise * np.eye(len(inputs))
     inverse = np.linalg.inv(covariance)
     if mean is None:
         mean = inverse.sum(axis=0) @ targets / inverse.sum()
@@ -39,11 +37,10 @@ def dense_posterior(kernel, inputs, targets, candidates, known, mean, extra=0.0)
 def test_posterior_equals_explicit_inverse(kernel, mean):
     inputs, targets = wavy(25)
     candidates = np.random.default_rng(1).random((40, 3))
-    fixed = np.linspace(0, 0.1, 25)
     known = Hyperparameters(KNOWN.length_scales, KNOWN.output_scale, KNOWN.noise, mean)
     as_is = Standardisation(0.0, 1.0)
-    process = GaussianProcess(kernel=kernel).condition(inputs, targets, known, fixed_noise=fixed, standardisation=as_is)
-    expected_mean, expected_covariance = dense_posterior(kernel, inputs, targets, candidates, known, mean, fixed)
+    process = GaussianProcess(kernel=kernel).condition(inputs, targets, known, standardisation=as_is)
+    expected_mean, expected_covariance = dense_posterior(kernel, inputs, targets, candidates, known, mean)
     means, std = process.posterior(candidates)
     np.testing.assert_allclose(means, expected_mean, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(std**2, np.diag(expected_covariance), rtol=1e-6, atol=1e-10)
@@ -106,13 +103,12 @@ def test_memory_of_the_posterior_stays_bounded():
 @pytest.mark.parametrize("start", [0, 20])
 def test_adding_points_equals_conditioning_anew(count, start):
     inputs, targets = wavy(start + count)
-    fixed = np.linspace(0.0, 0.1, start + count)
     candidates = np.random.default_rng(1).random((30, 3))
-    process = GaussianProcess().fit(inputs[:start], targets[:start], fixed_noise=fixed[:start])
+    process = GaussianProcess().fit(inputs[:start], targets[:start])
     before = process.posterior(candidates)
-    grown = process.add(inputs[start:], targets[start:], fixed_noise=fixed[start:])
+    grown = process.add(inputs[start:], targets[start:])
     anew = GaussianProcess().condition(
-        inputs, targets, process.hyperparameters, fixed_noise=fixed, standardisation=process.standardisation
+        inputs, targets, process.hyperparameters, standardisation=process.standardisation
     )
     for one, other in zip(grown.posterior(candidates), anew.posterior(candidates), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
@@ -120,7 +116,7 @@ def test_adding_points_equals_conditioning_anew(count, start):
         np.testing.assert_array_equal(one, other)
     one_by_one = process
     for i in range(start, start + count):
-        one_by_one = one_by_one.add(inputs[i : i + 1], targets[i : i + 1], fixed_noise=fixed[i : i + 1])
+        one_by_one = one_by_one.add(inputs[i : i + 1], targets[i : i + 1])
     np.testing.assert_allclose(one_by_one.posterior(candidates)[1], grown.posterior(candidates)[1], rtol=1e-8)
 
 
@@ -135,8 +131,7 @@ def test_a_fantasy_at_the_mean_only_takes_uncertainty_away():
 
 def test_leave_one_out_equals_leaving_out():
     inputs, targets = wavy(12)
-    fixed = np.linspace(0.0, 0.3, 12)
-    process = GaussianProcess().fit(inputs, 3.0 + 5.0 * targets, fixed_noise=fixed)
+    process = GaussianProcess().fit(inputs, 3.0 + 5.0 * targets)
     means = process.leave_one_out()
     for i in range(12):
         others = np.arange(12) != i
@@ -144,7 +139,6 @@ def test_leave_one_out_equals_leaving_out():
             inputs[others],
             3.0 + 5.0 * targets[others],
             process.hyperparameters,
-            fixed_noise=fixed[others],
             standardisation=process.standardisation,
         )
         np.testing.assert_allclose(means[i], rest.posterior(inputs)[0], rtol=1e-8)
@@ -303,8 +297,6 @@ def test_errors_say_what_to_do():
         process.fit([[0.0], [np.inf]], [1.0, 2.0])
     with pytest.raises(InvalidInput, match=r"inputs must have shape \(n, d\)"):
         process.fit([0.0, 1.0], [1.0, 2.0])
-    with pytest.raises(InvalidInput, match="fixed_noise must be 2 finite variances"):
-        process.fit([[0.0], [1.0]], [1.0, 2.0], fixed_noise=[-1.0, 0.0])
     with pytest.raises(InvalidInput, match="must have 1 columns"):
         process.fit([[0.0], [1.0]], [1.0, 2.0]).posterior([[0.0, 1.0]])
     with pytest.raises(InvalidInput, match=r"length_scales must have shape \(1,\) or \(3,\)"):

@@ -35,9 +35,8 @@ def posterior_density(inputs, targets, found, prior):
 def test_finds_a_maximum_and_the_truth(drawn, with_prior):
     inputs, targets = drawn
     prior = dimension_scaled_prior(2) if with_prior else None
-    found = search_hyperparameters(
-        "matern52", inputs, targets, None, prior, [default_hyperparameters(2, prior, ard=True)], 1
-    )
+    start = default_hyperparameters(2, prior, ard=True)
+    found = search_hyperparameters("matern52", inputs, targets, prior, start, 1)
     best = posterior_density(inputs, targets, found, prior)
     for factor in (0.9, 1.1):
         for changed in (
@@ -82,25 +81,6 @@ def test_reaches_what_botorch_reaches(drawn):
         posterior_density(inputs, standardised, ours, None)
         >= posterior_density(inputs, standardised, theirs, None) - 1e-3
     )
-
-
-def test_warm_start_is_used_when_it_is_better_and_ignored_when_it_does_not_fit(drawn):
-    inputs, targets = drawn
-    cold = GaussianProcess().fit(inputs, targets).hyperparameters
-    warm = GaussianProcess().fit(inputs, targets, warm_start=cold).hyperparameters
-    np.testing.assert_allclose(warm.length_scales, cold.length_scales, rtol=0.02)
-    prior = dimension_scaled_prior(2)
-    assert posterior_density(inputs, targets, warm, prior) >= posterior_density(inputs, targets, cold, prior) - 1e-9
-    other = Hyperparameters(np.ones(7), 1.0, 1.0)
-    unaffected = GaussianProcess().fit(inputs, targets, warm_start=other).hyperparameters
-    np.testing.assert_array_equal(unaffected.length_scales, cold.length_scales)
-
-
-def test_fixed_noise_is_not_learned_twice(drawn):
-    inputs, targets = drawn
-    without = GaussianProcess().fit(inputs, targets).hyperparameters.noise
-    explained = GaussianProcess().fit(inputs, targets, fixed_noise=np.full(200, 0.9 * without)).hyperparameters.noise
-    assert explained < 0.5 * without
 
 
 def test_subset_covers_the_targets_evenly():

@@ -67,18 +67,6 @@ def test_more_rounds_come_closer(rng):
     assert errors[2] < errors[1] < errors[0]
 
 
-def test_shrinkage_keeps_thin_rows_from_being_overfitted(rng):
-    truth = low_rank_matrix(rng, 30, 120, 6, noise=1.0)
-    matrix = np.where(rng.random(truth.shape) < 0.8, np.nan, truth)
-    missing = np.isnan(matrix)
-
-    def error(shrinkage):
-        found = complete(matrix, 6, shrinkage=shrinkage, iterations=50)
-        return np.square(found.matrix() - truth)[missing].mean()
-
-    assert error(0.1) < error(0.0)
-
-
 def test_means_are_those_of_an_additive_table(rng):
     rows, columns = rng.normal(size=(20, 1)), rng.normal(size=(1, 400))
     truth = rows + columns

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from headstart.baselines.taf import TAFRanking
+from headstart.constraints import Constraint
 from headstart.evaluation.synthetic import Synthetic
 from headstart.optimizers.base import decision_stream
 from headstart.optimizers.bayes import Bayes, scores_of
 from headstart.space import Algorithm, Float, PipelineSpace, Stage
 from headstart.study import Study
 from headstart.surrogates.feasibility import Feasibility
-from headstart.task import Constraint, Task
+from headstart.task import Task
 from headstart.testing.examples import bounded, evaluate, feed, live_task, pool_task, random_trials, small_meta
 
 CANDIDATES = live_task().candidates.sample(np.random.default_rng(1), 40)

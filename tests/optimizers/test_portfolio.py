@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from headstart.constraints import Constraint
 from headstart.optimizers.portfolio import Portfolio
-from headstart.task import Constraint, Task
+from headstart.task import Task
 from headstart.testing.examples import small_space
 from headstart.trials import Fidelity, Outcome, Trial
 

@@ -147,7 +147,7 @@ class TestProtocol:
         assert first.chosen[:6] == second.chosen[:6]
         assert np.isfinite(meta.loss_row(0)[meta.everything.rows([first.chosen[5]])]).all()
         np.testing.assert_allclose(first.regrets[:5], first.regrets[0])
-        assert initial_ids(meta, 0, 0) == first.chosen[:6]
+        assert initial_ids(meta, 0) == first.chosen[:6]
 
     def test_a_run_ends_at_the_optimum(self):
         meta = with_initial()

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from fakes import TableSurrogate
+from fakes import TableSurrogate, divided_meta
 
 from headstart import registry
 from headstart.errors import InvalidInput
@@ -14,17 +14,14 @@ from headstart.metafeatures.base import MetaFeatures
 from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import expected_random
-from headstart.replay.results import Results, ranks, wilcoxon
+from headstart.replay.results import Results, out_of_runs, ranks, wilcoxon
 from headstart.replay.runner import Reporter, replay
 from headstart.testing.examples import small_meta
 
 
 @pytest.fixture
 def meta():
-    small = small_meta(n_tasks=8)
-    initial = [small.pipelines.ids[np.isfinite(row)][:3] for row in small.losses]
-    splits = {"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}
-    return MetaDataset(small.pipelines, small.losses, small.tasks, initial=initial, splits=splits, name="small")
+    return divided_meta("small")
 
 
 @pytest.fixture
@@ -43,8 +40,9 @@ class TestReplay:
         assert (content["meta"], content["split"]) == ("small", "test")
         assert (content["evaluations"], content["seeds"], content["tasks"]) == (12, 2, [5, 6, 7])
         for entry in content["methods"].values():
-            assert np.shape(entry["curves"]) == (3, 12)
-            np.testing.assert_allclose(entry["regret_mean"], np.mean(entry["curves"], axis=0), rtol=1e-5)
+            curves = [out_of_runs(row) for row in entry["curves"]]
+            assert np.shape(curves) == (3, 12)
+            np.testing.assert_allclose(entry["regret_mean"], np.mean(curves, axis=0), rtol=1e-5)
             assert {"regret_ci", "seconds_per_suggestion", "settings", "versions"} <= entry.keys()
         assert content["methods"]["random2x"]["rank_mean"] is None
         assert Results.load(out) == results
@@ -304,3 +302,14 @@ class TestStatistics:
         assert results.ranked() == []
         assert results.methods["gp"]["regret_mean"] == [0.5, 0.25]
         assert results.methods["gp"]["n_tasks"] == 1
+
+    def test_a_regret_that_stays_is_written_once(self, tmp_path):
+        results = Results("m", "test", 5, 1, [0, 1, 2], ["a", "b", "c"])
+        curves = [[0.5, 0.25, 0.25, 0.25, 0.0], [1.0] * 5, None]
+        results.add("gp", [None if curve is None else np.array(curve) for curve in curves])
+        results.save(tmp_path / "new.json")
+        text = (tmp_path / "new.json").read_text()
+        assert json.loads(text)["methods"]["gp"]["curves"] == [[0.5, [0.25, 3], 0], [[1, 5]], None]
+        assert Results.load(tmp_path / "new.json").methods["gp"]["curves"] == curves
+        (tmp_path / "old.json").write_text(text.replace("[0.25,3]", "0.25,0.25,0.25"))
+        assert Results.load(tmp_path / "old.json").methods == Results.load(tmp_path / "new.json").methods

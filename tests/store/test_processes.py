@@ -34,7 +34,7 @@ def artefacts_of():
 
 def test_no_finished_trial_is_lost_when_the_process_is_killed(place, new_log, tmp_path, artefacts_of):
     rng = random.Random(0)
-    kills, longest = {"directory": (25, 0.15), "sqlite": (20, 0.12), "postgresql": (8, 0.3)}[place.kind]
+    kills, longest = {"directory": (25, 0.06), "sqlite": (20, 0.05), "postgresql": (8, 0.1)}[place.kind]
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with place.open() as store:

@@ -53,10 +53,11 @@ def kill_once(server, rng):
     server.stdin.write("go\n")
     _, pid = server.stdout.readline().split()
     said = []
-    # Mostly while trials come in, sometimes during the start or the replay of the log.
-    if rng.random() < 0.8:
+    # Mostly while trials come in, after some of them, sometimes during the start or the replay of the log.
+    trials = rng.randint(1, 6) if rng.random() < 0.8 else 0
+    for _ in range(trials):
         said.append(int(server.stdout.readline()))
-    time.sleep(rng.uniform(0, 0.15))
+    time.sleep(rng.uniform(0, 0.01 if trials else 0.15))
     os.kill(int(pid), signal.SIGKILL)
     while not (line := server.stdout.readline().strip()).startswith("ended"):
         said.append(int(line))

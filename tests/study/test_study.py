@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from fakes import MultiStepOptimizer, TreeOptimizer
 
+from headstart.constraints import Constraint
 from headstart.errors import HeadstartError, HeadstartWarning, InvalidInput, StudyExists
 from headstart.evaluation import FunctionObjective
 from headstart.evaluation.recorded import Replay
@@ -25,7 +26,7 @@ from headstart.optimizers.random import RandomSearch, draw_untried
 from headstart.space import Algorithm, Float, PipelineSpace, Pool, Stage
 from headstart.store import Store
 from headstart.study import Study, loop
-from headstart.task import Constraint, Task
+from headstart.task import Task
 from headstart.testing.examples import live_task, pool_task, small_meta, small_space
 from headstart.trials import Fidelity, Limits, Outcome, Proposal, Status
 

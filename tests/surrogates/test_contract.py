@@ -1,7 +1,5 @@
 """Every surrogate, and the fakes that stand for the kinds to come, under the public contract."""
 
-from dataclasses import replace
-
 import pytest
 from fakes import TableSurrogate, TransductiveSurrogate
 
@@ -10,7 +8,6 @@ from headstart.surrogates.forest import ForestSurrogate
 from headstart.surrogates.gp import GPSurrogate
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import live_task, small_meta
-from headstart.testing.tables import small_tables
 
 
 class TestGP(SurrogateContract):
@@ -46,12 +43,6 @@ class TestTable(SurrogateContract):
 
     def make(self):
         return TableSurrogate()
-
-    def model(self, task):
-        return super().model(replace(task, dataset=small_tables(1)[0]))
-
-    def test_start_leaves_other_tasks_alone(self, task):
-        super().test_start_leaves_other_tasks_alone(replace(task, dataset=small_tables(1)[0]))
 
     def test_refuses_a_task_without_a_table(self):
         with pytest.raises(NeedsTable, match="needs the table"):

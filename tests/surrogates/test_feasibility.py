@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from headstart.constraints import Constraint
 from headstart.history import History
 from headstart.numerics.forest import Forest
 from headstart.surrogates.feasibility import Feasibility
-from headstart.task import Constraint
 from headstart.testing.examples import failed, live_task, random_trials
 
 TASK = live_task()

@@ -1,13 +1,14 @@
 """`FSBO`: a Gaussian process whose kernel is a network that other tasks have trained.
 
-Wistuba & Grabocka (2021), "Few-shot Bayesian optimization with deep kernel surrogates". Notation and training are those
-of `headstart.learning.deep_kernel`.
+Wistuba & Grabocka (2021), "Few-shot Bayesian optimization with deep kernel surrogates". The notation of the kernel is
+in `headstart.learning.deep_kernel`.
 
 =========  ==============  =================================================================================
 symbol     name in code    equation
 =========  ==============  =================================================================================
 φ(x)       network         output of the network, `width` numbers, divided by the learned length scales
 l, u       low, high       l < u uniform between lowest and highest target of a task: y ← (y - l) / (u - l)
+L          batch_loss      -Σ_t ln p(y_t | φ(X_t), ℓ, s, σ²) / n_t, mean over the tasks of a batch
 =========  ==============  =================================================================================
 
 Decided here. (1) Scaling of labels: the paper draws l and u between the lowest and highest loss of all tasks. Ours
@@ -22,7 +23,7 @@ log-normal priors around what was meta-learned; the network stays, so that a poo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +31,12 @@ from numpy.typing import NDArray
 from headstart.errors import UnknownName, check_positive, suggestion
 from headstart.history import History
 from headstart.learning.adam import Adam
-from headstart.learning.batches import training_and_validation
-from headstart.learning.deep_kernel import LENGTHS, initial_kernel, learned_hyperparameters, train_deep_kernel
+from headstart.learning.backend import require_torch
+from headstart.learning.batches import Batch, TaskBatches, training_and_validation
+from headstart.learning.deep_kernel import LENGTHS, initial_kernel, learned_hyperparameters, task_log_likelihoods
 from headstart.learning.likelihoods import DeepKernelName
 from headstart.learning.networks import MLP, Parameters
-from headstart.learning.training import Training, TrainingLike
+from headstart.learning.training import Training, TrainingLike, train_network
 from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.hyperparameters import (
@@ -55,6 +57,7 @@ Array = NDArray[np.float64]
 FineTune = Literal["none", "kernel", "all"]
 
 _TRAINING = Training()
+_VALIDATION_TASKS = 60
 _LEAST_STD = 1e-6
 """Relative to that of the targets."""
 _LEAST_SHARE = 0.1
@@ -120,17 +123,24 @@ class FSBO(MetaTrained):
         points = meta.pipelines.features()
         training, validation = training_and_validation(meta, points, rng)
         network = self._network(points.shape[1])
-        trained = train_deep_kernel(
-            self.kernel,
-            network,
-            {**network.initial(rng), **initial_kernel(self.width, np.sqrt(self.width))},
-            training,
-            validation,
+        initial = {**network.initial(rng), **initial_kernel(self.width, np.sqrt(self.width))}
+
+        def drawn(tasks: TaskBatches, stream: np.random.Generator, n: int) -> Batch:
+            batch = tasks.draw(stream, n, self.training.n_pipelines)
+            return replace(batch, targets=scale_labels(batch.targets, batch.mask, stream)) if self.augment else batch
+
+        def loss(tensors: dict[str, Any], stream: np.random.Generator) -> Any:
+            return batch_loss(self.kernel, network, tensors, drawn(training, stream, self.training.n_tasks))
+
+        held = drawn(validation, rng, _VALIDATION_TASKS)
+        trained = train_network(
+            initial,
+            loss,
+            lambda tensors: batch_loss(self.kernel, network, tensors, held),
             self.steps,
             self.training,
             rng,
-            augment=scale_labels if self.augment else None,
-            name="FSBO",
+            "FSBO",
         )
         return trained.parameters
 
@@ -172,7 +182,7 @@ class FSBO(MetaTrained):
 
         prior = HyperparameterPrior(around(1.0), around(learned.output_scale), around(learned.noise))
         chosen = spread_over_ranks(targets, _MOST_TO_FIT)
-        return search_hyperparameters(self.kernel, embedded[chosen], targets[chosen], None, prior, [learned], 1)
+        return search_hyperparameters(self.kernel, embedded[chosen], targets[chosen], prior, learned, 1)
 
     def _fine_tuned(self, points: Array, targets: Array, known: Hyperparameters) -> Parameters:
         """The network after some steps of Adam on the likelihood of the history, kernel parameters held."""
@@ -189,11 +199,10 @@ class FSBO(MetaTrained):
                     np.log(known.length_scales),
                     np.log(known.output_scale),
                     np.log(known.noise),
-                    input_gradient=True,
+                    by_inputs=True,
                 )
-                assert likelihood.gradient is not None
-                assert likelihood.gradient.inputs is not None
-                by, _ = pullback(-likelihood.gradient.inputs / scales / len(targets))
+                assert likelihood.by_inputs is not None
+                by, _ = pullback(-likelihood.by_inputs / scales / len(targets))
                 adam.step(by, _FINE_TUNING_RATE)
         return adam.parameters
 
@@ -204,6 +213,13 @@ class FSBO(MetaTrained):
             embedded = self._embed(self.points(encoded), self._tuned)
         mean, std = self._process.posterior(embedded)
         return Prediction(mean, np.maximum(std, _LEAST_STD * self._process.standardisation.scale))
+
+
+def batch_loss(kernel: DeepKernelName, network: MLP, tensors: dict[str, Any], batch: Batch) -> Any:
+    """L of a batch, a scalar tensor."""
+    torch = require_torch("meta-training of FSBO")
+    points, targets = network(tensors, torch.from_numpy(batch.points)), torch.from_numpy(batch.targets)
+    return -task_log_likelihoods(kernel, tensors, points, targets, batch.mask, likeliest_mean=True).mean()
 
 
 def scale_labels(targets: Array, mask: NDArray[np.bool_], rng: np.random.Generator) -> Array:

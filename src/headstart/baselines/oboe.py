@@ -40,6 +40,7 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.low_rank import LowRank, complete
 from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.recorded import Mask, RecordedOptimizer
+from headstart.surrogates.recorded_gp import relative_to_tasks
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -285,18 +286,8 @@ def relative_seconds(meta: MetaDataset) -> Array:
     """How long each pipeline takes compared to others on the same task (P,); 1 for one that was never timed."""
     if meta.seconds is None:
         raise InvalidInput(f"meta-dataset {meta.name!r} has no seconds, and time_constrained=True needs them")
-    total, count = np.zeros(len(meta.pipelines)), np.zeros(len(meta.pipelines))
-    for task in range(len(meta)):
-        row = meta.seconds_row(task)
-        if row is None:
-            continue
-        seconds = np.asarray(row, dtype=np.float64)
-        timed = np.isfinite(seconds) & (seconds >= 0)
-        if timed.any():
-            logs = np.log(np.maximum(seconds[timed], _LEAST_SECONDS))
-            total[timed] += logs - logs.mean()
-            count[timed] += 1
-    return np.exp(total / np.maximum(count, 1))
+    seconds = np.asarray(meta.seconds, dtype=np.float64)
+    return np.exp(relative_to_tasks(np.log(np.maximum(np.where(seconds >= 0, seconds, np.nan), _LEAST_SECONDS))))
 
 
 _LEAST_SECONDS = 1e-3

@@ -46,7 +46,7 @@ class RGPE(TaskEnsemble):
     dilution
         Quantile of the losses of the task's own model above which a training task with such a median is left out; 1
         leaves none out but those that are worse in every sample.
-    n_observations, targets, n_live
+    n_observations, n_live
         See `TaskEnsemble`.
     seed
         Of the bootstrap; the same history gives the same weights.
@@ -60,11 +60,10 @@ class RGPE(TaskEnsemble):
         n_samples: int = 256,
         dilution: float = 0.95,
         n_observations: int = 200,
-        targets: str = "as_is",
         n_live: int = 10,
         seed: int = 0,
     ) -> None:
-        super().__init__(n_observations, targets, n_live)
+        super().__init__(n_observations, n_live)
         if n_samples < 1 or not 0 < dilution <= 1:
             raise InvalidInput(
                 f"n_samples must be at least 1 and dilution in (0, 1], got {n_samples!r} and {dilution!r}"

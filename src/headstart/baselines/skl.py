@@ -70,7 +70,6 @@ from headstart.numerics.threads import one_blas_thread
 from headstart.space.encoded import Encoded
 from headstart.space.space import PipelineSpace
 from headstart.surrogates.base import Prediction, Surrogate
-from headstart.surrogates.targets import checked_reshaping, reshaped
 from headstart.task import Task
 
 Partition = tuple[tuple[int, ...], ...]
@@ -273,20 +272,17 @@ class StructuredKernel(Surrogate):
         Of each Metropolis walk over partitions; with none the groups are the stages.
     n_iterations
         Of the search for a partition's hyper-parameters.
-    targets
-        How targets are reshaped before they are learned, see `headstart.surrogates.targets`.
     seed
         Of the walk; the same history gives the same partition.
     """
 
-    def __init__(self, n_steps: int = 20, n_iterations: int = 15, targets: str = "as_is", seed: int = 0) -> None:
+    def __init__(self, n_steps: int = 20, n_iterations: int = 15, seed: int = 0) -> None:
         if n_steps < 0 or n_iterations < 1:
             raise InvalidInput(
                 f"n_steps must be at least 0 and n_iterations at least 1, got {n_steps!r} and {n_iterations!r}"
             )
         self.n_steps = n_steps
         self.n_iterations = n_iterations
-        self.targets = checked_reshaping(targets)
         self.seed = seed
 
     def start(self, task: Task) -> Self:
@@ -303,7 +299,7 @@ class StructuredKernel(Surrogate):
     _learned: dict[bytes, Partition]
 
     def fit(self, history: History) -> Self:
-        inputs, targets = history.encoded.features(), reshaped(history.targets(), self.targets)
+        inputs, targets = history.encoded.features(), history.targets()
         plain = GaussianProcess().fit(inputs, targets)
         self.partition = self._stages
         self._process: GaussianProcess | AdditiveProcess = plain

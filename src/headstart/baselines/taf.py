@@ -60,7 +60,7 @@ class TAFRanking(Bayes):
     ----------
     bandwidth
         Share of pairs in the other order from which on a training task does not count.
-    n_observations, targets, n_live
+    n_observations, n_live
         See `headstart.baselines.task_ensemble.TaskEnsemble`.
     n_initial, n_samples, n_starts
         See `Bayes`.
@@ -70,14 +70,13 @@ class TAFRanking(Bayes):
         self,
         bandwidth: float = 0.3,
         n_observations: int = 200,
-        targets: str = "as_is",
         n_live: int = 10,
         n_initial: int = 5,
         n_samples: int = 2000,
         n_starts: int = 10,
     ) -> None:
         super().__init__(
-            TSTRanking(bandwidth, n_observations, targets, n_live),
+            TSTRanking(bandwidth, n_observations, n_live),
             TransferImprovement(),
             n_initial,
             n_samples,
@@ -85,7 +84,6 @@ class TAFRanking(Bayes):
         )
         self.bandwidth = bandwidth
         self.n_observations = n_observations
-        self.targets = targets
         self.n_live = n_live
 
     def meta_fit(self, meta: MetaDataset) -> Self:

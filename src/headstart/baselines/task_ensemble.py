@@ -40,7 +40,6 @@ from headstart.numerics.threads import one_blas_thread
 from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
-from headstart.surrogates.targets import Reshaping, checked_reshaping, reshaped
 from headstart.task import Task
 
 Array = NDArray[np.float64]
@@ -84,16 +83,8 @@ class BaseModels:
     scales: Array
 
     @classmethod
-    def learn(cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> BaseModels:
-        """From the tasks of a meta-dataset, each on its own.
-
-        Parameters
-        ----------
-        n_observations
-            Most observations of a task that its model sees.
-        reshaping
-            Of the targets, see `headstart.surrogates.targets`.
-        """
+    def learn(cls, meta: MetaDataset, n_observations: int = 200) -> BaseModels:
+        """From the tasks of a meta-dataset, each on its own; a model sees at most so many observations."""
         if not len(meta):
             raise InvalidInput("models of training tasks need at least one of them, the meta-dataset has none")
         if n_observations < 2:
@@ -107,9 +98,8 @@ class BaseModels:
             chosen = spread_over_ranks(seen, n_observations)
             columns.append(observed[chosen])
             process = GaussianProcess(kernel=_KERNEL, max_fit_points=max(2, n_observations // 2))
-            values = reshaped(seen[chosen], reshaping)
-            processes.append(process.fit(features[columns[-1]], values))
-            targets.append(process.standardisation.apply(values))
+            processes.append(process.fit(features[columns[-1]], seen[chosen]))
+            targets.append(process.standardisation.apply(seen[chosen]))
         known = [process.hyperparameters for process in processes]
         return cls(
             meta.pipelines,
@@ -121,12 +111,12 @@ class BaseModels:
         )
 
     @classmethod
-    def of(cls, meta: MetaDataset, n_observations: int = 200, reshaping: Reshaping = "as_is") -> BaseModels:
+    def of(cls, meta: MetaDataset, n_observations: int = 200) -> BaseModels:
         """The models of a meta-dataset; whoever asks for the same while they are in use gets the same object."""
-        key = (meta.key, n_observations, reshaping)
+        key = (meta.key, n_observations)
         models = _shared.get(key)
         if models is None:
-            models = _shared[key] = cls.learn(meta, n_observations, reshaping)
+            models = _shared[key] = cls.learn(meta, n_observations)
         return models
 
     def arrays(self) -> dict[str, Any]:
@@ -208,14 +198,8 @@ class BasePredictions:
 
     def _recorded(self, pool: Encoded) -> Rows | None:
         """Columns of a pool's pipelines, if all of them are recorded in the meta-dataset that was learned from."""
-        recorded = self._models.pipelines
-        if not self._in_place or not np.isin(pool.ids, recorded.ids).all():
-            return None
-        columns = self._models.known.rows(pool.ids)
-        there = recorded.take(columns)
-        # Ids are rows of a meta-dataset, and another one may use the same.
-        same = np.array_equal(there.choice, pool.choice) and np.array_equal(there.values, pool.values)
-        return columns if same else None
+        columns = self._models.known.find(pool)
+        return None if (columns < 0).any() else columns
 
     def _columns(self, encoded: Encoded) -> Rows | None:
         if self._pool_columns is None or encoded is self._pool:
@@ -309,8 +293,6 @@ class TaskEnsemble(Surrogate):
     ----------
     n_observations
         Most observations of a training task that its model sees.
-    targets
-        How targets are reshaped before they are learned, see `headstart.surrogates.targets`.
     n_live
         Most training tasks that are used on a whole space.
     """
@@ -330,15 +312,14 @@ class TaskEnsemble(Surrogate):
     def models(self, arrays: dict[str, Any] | None) -> None:
         self._models = None if arrays is None else BaseModels(**arrays)
 
-    def __init__(self, n_observations: int = 200, targets: str = "as_is", n_live: int = 10) -> None:
+    def __init__(self, n_observations: int = 200, n_live: int = 10) -> None:
         if n_live < 1:
             raise InvalidInput(f"n_live must be at least 1, got {n_live!r}")
         self.n_observations = n_observations
-        self.targets = checked_reshaping(targets)
         self.n_live = n_live
 
     def meta_fit(self, meta: MetaDataset) -> Self:
-        self._models = BaseModels.of(meta, self.n_observations, self.targets)
+        self._models = BaseModels.of(meta, self.n_observations)
         for name in self.looked_up:
             getattr(self._models, name)  # now, once, and not in each process of a replay
         self.meta_key = f"{type(self).__name__}-{meta.key}"
@@ -373,7 +354,7 @@ class TaskEnsemble(Surrogate):
         """
 
     def fit(self, history: History) -> Self:
-        encoded, observed = history.encoded, reshaped(history.targets(), self.targets)
+        encoded, observed = history.encoded, history.targets()
         self.process = GaussianProcess().fit(encoded.features(), observed)
         weights, own = self.weigh(self.base.at_tried(encoded), observed)
         if not self.base.looked_up and np.count_nonzero(weights) > self.n_live:
@@ -387,15 +368,10 @@ class TaskEnsemble(Surrogate):
         return self
 
     def predict(self, encoded: Encoded) -> Prediction:
-        mean, std = self.standardised(encoded)
-        to = self.process.standardisation
-        return Prediction(to.undo(mean), to.scale * np.maximum(std, _LEAST_STD))
-
-    def standardised(self, encoded: Encoded) -> tuple[Array, Array]:
-        """Mean and standard deviation in units of standardised targets."""
         own_mean, own_std = self.own(encoded)
         mean = self.own_weight * own_mean + self.base.mean(self.weights, encoded)
-        return mean, self.spread(own_std, encoded)
+        to = self.process.standardisation
+        return Prediction(to.undo(mean), to.scale * np.maximum(self.spread(own_std, encoded), _LEAST_STD))
 
     def own(self, encoded: Encoded) -> tuple[Array, Array]:
         """What the model of the task at hand predicts, in units of standardised targets."""

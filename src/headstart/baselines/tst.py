@@ -22,6 +22,7 @@ the same for any number of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
@@ -41,58 +42,40 @@ def epanechnikov(distances: Array, bandwidth: float) -> Array:
     return 0.75 * np.maximum(1.0 - (distances / bandwidth) ** 2, 0.0)
 
 
-class TwoStageTransfer(TaskEnsemble):
-    """Base of two-stage transfer surrogates. A subclass writes `distances`.
-
-    Parameters
-    ----------
-    bandwidth
-        Distance from which on a training task does not count.
-    n_observations, targets, n_live
-        See `TaskEnsemble`.
-    """
-
-    adjustable = frozenset({"bandwidth", "n_live"})
-
-    def __init__(self, bandwidth: float, n_observations: int = 200, targets: str = "as_is", n_live: int = 10) -> None:
-        super().__init__(n_observations, targets, n_live)
-        if not bandwidth > 0:
-            raise InvalidInput(f"bandwidth must be positive, got {bandwidth!r}")
-        self.bandwidth = bandwidth
-
-    def distances(self, predicted: Array, observed: Array) -> Array:
-        """δ, shape ``(T,)``; arguments as in `weigh`. By ranking unless a subclass knows better."""
-        if not len(observed) or observed.min() == observed.max():
-            return np.zeros(len(predicted))
-        return discordant_share(predicted, observed)
-
-    def weigh(self, predicted: Array, observed: Array) -> tuple[Array, float]:
-        return epanechnikov(self.distances(predicted, observed), self.bandwidth), float(
-            epanechnikov(np.zeros(()), self.bandwidth)
-        )
-
-    def spread(self, own_std: Array, encoded: Encoded) -> Array:  # noqa: ARG002
-        return own_std
-
-
-class TSTRanking(TwoStageTransfer):
+class TSTRanking(TaskEnsemble):
     """Two-stage transfer by how training tasks rank what was tried.
 
     Parameters
     ----------
     bandwidth
-        Share of pairs in the other order from which on a training task does not count.
-    n_observations, targets, n_live
+        Distance from which on a training task does not count: a share of pairs in the other order.
+    n_observations, n_live
         See `TaskEnsemble`.
     """
 
-    def __init__(
-        self, bandwidth: float = 0.3, n_observations: int = 200, targets: str = "as_is", n_live: int = 10
-    ) -> None:
-        super().__init__(bandwidth, n_observations, targets, n_live)
+    adjustable = frozenset({"bandwidth", "n_live"})
+
+    def __init__(self, bandwidth: float = 0.3, n_observations: int = 200, n_live: int = 10) -> None:
+        super().__init__(n_observations, n_live)
+        if not bandwidth > 0:
+            raise InvalidInput(f"bandwidth must be positive, got {bandwidth!r}")
+        self.bandwidth = bandwidth
+
+    def distances(self, predicted: Array, observed: Array) -> Array:
+        """δ, shape ``(T,)``; arguments as in `weigh`."""
+        if not len(observed) or observed.min() == observed.max():
+            return np.zeros(len(predicted))
+        return discordant_share(predicted, observed)
+
+    def weigh(self, predicted: Array, observed: Array) -> tuple[Array, float]:
+        own = float(epanechnikov(np.zeros(()), self.bandwidth))
+        return epanechnikov(self.distances(predicted, observed), self.bandwidth), own
+
+    def spread(self, own_std: Array, encoded: Encoded) -> Array:  # noqa: ARG002
+        return own_std
 
 
-class TSTDataset2Vec(TwoStageTransfer):
+class TSTDataset2Vec(TSTRanking):
     """Two-stage transfer by how alike the datasets are.
 
     Parameters
@@ -101,30 +84,24 @@ class TSTDataset2Vec(TwoStageTransfer):
         Distance from which on a training task does not count, relative to the median between training tasks.
     metafeatures
         Name of the extractor.
-    n_observations, targets, n_live
+    n_observations, n_live
         See `TaskEnsemble`.
     """
 
-    keeps = (*TwoStageTransfer.keeps, "_vectors")
+    keeps = (*TSTRanking.keeps, "_vectors")
 
     def __init__(
         self,
         bandwidth: float = 0.5,
         metafeatures: str = "dataset2vec",
         n_observations: int = 200,
-        targets: str = "as_is",
         n_live: int = 10,
     ) -> None:
-        super().__init__(bandwidth, n_observations, targets, n_live)
+        super().__init__(bandwidth, n_observations, n_live)
         self.metafeatures = metafeatures
 
     def meta_fit(self, meta: MetaDataset) -> Self:
-        if self.metafeatures not in meta.metafeatures:
-            known = ", ".join(sorted(meta.metafeatures)) or "none"
-            raise NeedsTable(
-                f"{type(self).__name__} compares tasks by meta-features {self.metafeatures!r}, which meta-dataset "
-                f"{meta.name!r} does not have; it has {known}"
-            )
+        self._check_metafeatures(meta.metafeatures, f"meta-dataset {meta.name!r}")
         vectors = np.asarray(meta.metafeatures[self.metafeatures], dtype=np.float64)
         described = np.flatnonzero(np.isfinite(vectors).any(axis=1))  # the others cannot be compared
         self._vectors = vectors[described]
@@ -132,12 +109,7 @@ class TSTDataset2Vec(TwoStageTransfer):
 
     def start(self, task: Task) -> Self:
         fresh = super().start(task)
-        if self.metafeatures not in task.metafeatures:
-            known = ", ".join(sorted(task.metafeatures)) or "none"
-            raise NeedsTable(
-                f"{type(self).__name__} compares tasks by meta-features {self.metafeatures!r}, which the task at hand "
-                f"does not have; it has {known}"
-            )
+        self._check_metafeatures(task.metafeatures, "the task at hand")
         vector = np.asarray(task.metafeatures[self.metafeatures], dtype=np.float64).reshape(-1)
         if len(vector) != self._vectors.shape[1]:
             raise InvalidInput(
@@ -146,6 +118,13 @@ class TSTDataset2Vec(TwoStageTransfer):
             )
         fresh._distances = relative_distances(self._vectors, vector)
         return fresh
+
+    def _check_metafeatures(self, known: Mapping[str, Array], where: str) -> None:
+        if self.metafeatures not in known:
+            raise NeedsTable(
+                f"{type(self).__name__} compares tasks by meta-features {self.metafeatures!r}, which {where} does not "
+                f"have; it has {', '.join(sorted(known)) or 'none'}"
+            )
 
     def distances(self, predicted: Array, observed: Array) -> Array:  # noqa: ARG002
         return self._distances

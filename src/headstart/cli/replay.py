@@ -69,11 +69,8 @@ def run(
 
 def show(results: Results, console: Console) -> None:
     """Mean regrets with intervals, ranks, and a paired test against the best method."""
-    from headstart.replay.results import order_by_regret
-
     evaluations = [e for e in _SHOWN if e < results.evaluations] + [results.evaluations]
     last, best = results.evaluations, results.best()
-    ordered = order_by_regret(results, last)
     table = Table(
         title=f"{results.meta}, {results.split}: mean regret over {len(results.tasks)} tasks by number of evaluations",
         caption=f"±: half width of the 95 % interval after {last}; p: Wilcoxon signed-rank test against {best} after "
@@ -82,7 +79,7 @@ def show(results: Results, console: Console) -> None:
     table.add_column("method", overflow="fold")
     for column in (*map(str, evaluations), "±", "rank", "p", "ms"):
         table.add_column(column, justify="right", no_wrap=True)
-    for method in ordered:
+    for method in results.by_regret():
         entry = results.methods[method]
         if not entry["n_tasks"]:
             continue  # said above why

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from headstart.components._shared import row_weights
+from headstart.components._shared import Adapted, MostProbable, row_weights
 
 
-class Booster(BaseEstimator, ABC):  # type: ignore[misc]
-    """What all boosters share: tables become matrices of codes, labels become 0, 1, …, one thread."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class Booster(Adapted, ABC):
+    """What all boosters share: tables become matrices of codes, labels become 0, 1, …, one thread.
 
-    n_estimators: int
-    early_stopping_rounds: int
-    class_weight: Any
-    random_state: Any
+    Parameters
+    ----------
+    n_estimators
+        Rounds, at most these with a validation set.
+    early_stopping_rounds
+        Rounds without a better validation loss before it stops.
+    class_weight
+        ``"balanced"`` or ``None``; has no meaning for a regressor.
+    """
+
+    n_estimators: int = 1000
+    early_stopping_rounds: int = 50
+    class_weight: Any = None
+    random_state: Any = None
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, max_seconds: float | None = None
@@ -79,10 +91,9 @@ class Booster(BaseEstimator, ABC):  # type: ignore[misc]
             return None
         return self._matrix(X)[known], target[known], None if weight is None else weight[known]
 
-    def _settings(self) -> dict[str, Any]:
+    def _of_library(self) -> dict[str, Any]:
         """The parameters that a library knows by the same name."""
-        ours = ("n_estimators", "early_stopping_rounds", "class_weight", "random_state")
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in ours}
+        return self._settings("n_estimators", "early_stopping_rounds", "class_weight", "random_state")
 
     @abstractmethod
     def _learn_target(self, y: Any, sample_weight: Any) -> tuple[Any, Any]: ...
@@ -124,7 +135,7 @@ class Booster(BaseEstimator, ABC):  # type: ignore[misc]
             self.model_ = self._unpacked(state["model_"])
 
 
-class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
+class BoostedClassifier(MostProbable):
     """The part of a booster that is about labels."""
 
     def _learn_target(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
@@ -151,9 +162,6 @@ class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
             return np.tile(self.constant_, (X.shape[0], 1))
         raw = np.asarray(self._raw(self._matrix(X)), dtype=np.float64)
         return np.column_stack([1 - raw, raw]) if raw.ndim == 1 else raw
-
-    def predict(self, X: Any) -> Any:
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 class BoostedRegressor(RegressorMixin):  # type: ignore[misc]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -30,11 +30,28 @@ def row_weights(class_weight: Any, y: Any, sample_weight: Any) -> Any:
     return balanced if weight is None else balanced * weight
 
 
-class Delegate(BaseEstimator, ABC):  # type: ignore[misc]
+class Adapted(BaseEstimator):  # type: ignore[misc]
+    """Has the parameters of another class, some of them in units that suit all tables."""
+
+    wraps: Any
+    """That class."""
+
+    def _settings(self, *own: str, **changed: Any) -> dict[str, Any]:
+        """Parameters for that class: all but those that are this one's `own`, some of them `changed`."""
+        given = self.get_params(deep=False).items()
+        return {name: value for name, value in given if name not in own} | changed
+
+    def _gamma(self, X: Any) -> float:
+        """`gamma`, divided by the number of columns if `relative` is set."""
+        gamma: float = self.gamma
+        return gamma / X.shape[1] if self.relative else gamma
+
+
+class Delegate(Adapted):
     """Predicts with the model that `_make` returns for the rows at hand, which knows sample weights."""
 
-    @abstractmethod
-    def _make(self, X: Any, y: Any) -> Any: ...
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
+        return self.wraps(**self._settings())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self.n_features_in_ = X.shape[1]
@@ -47,8 +64,18 @@ class Delegate(BaseEstimator, ABC):  # type: ignore[misc]
         return self.model_.predict(X)
 
 
+class MostProbable(ClassifierMixin):  # type: ignore[misc]
+    """Predicts the class with the highest probability."""
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class DelegateClassifier(ClassifierMixin, Delegate):  # type: ignore[misc]
     """A `Delegate` with probabilities."""
+
+    random_state: Any = None
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities, their columns in the order of `classes_`."""

@@ -34,26 +34,18 @@ from headstart.components._booster import BoostedClassifier, BoostedRegressor, B
 from headstart.components._shared import seed_of
 
 
-class _LightGBMClock:
-    """A callback that ends the training of LightGBM when time is up."""
+@dataclass(eq=False)  # LightGBM keeps its callbacks in a set
+class _Clock:
+    """A callback that ends the training of LightGBM, which calls it, or CatBoost when time is up."""
 
+    until: float
     order = 100  # after early stopping, which may end it with an earlier round
-
-    def __init__(self, until: float) -> None:
-        self.until = until
 
     def __call__(self, env: Any) -> None:
         if time.monotonic() > self.until:
             from lightgbm.callback import EarlyStopException
 
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
-
-
-class _CatBoostClock:
-    """A callback that ends the training of CatBoost when time is up."""
-
-    def __init__(self, until: float) -> None:
-        self.until = until
 
     def after_iteration(self, info: Any) -> bool:  # noqa: ARG002
         return time.monotonic() <= self.until
@@ -72,19 +64,8 @@ def _xgboost_clock(until: float) -> Any:
 
 @dataclass(eq=False, repr=False)
 class _LightGBM(Booster):
-    """LightGBM; see the library for the meaning of the parameters.
+    """LightGBM; see the library for the meaning of the parameters, and `Booster` for those that all have."""
 
-    Parameters
-    ----------
-    n_estimators
-        Rounds, at most these with a validation set.
-    early_stopping_rounds
-        Rounds without a better validation loss before it stops.
-    class_weight
-        ``"balanced"`` or ``None``; has no meaning for a regressor.
-    """
-
-    n_estimators: int = 1000
     learning_rate: float = 0.05
     num_leaves: int = 31
     min_child_samples: int = 20
@@ -93,16 +74,13 @@ class _LightGBM(Booster):
     reg_alpha: float = 0.0
     reg_lambda: float = 0.0
     extra_trees: bool = False
-    early_stopping_rounds: int = 50
-    class_weight: Any = None
-    random_state: Any = None
 
     def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:
         import lightgbm
 
         k = self._n_classes
         settings = {
-            **self._settings(),
+            **self._of_library(),
             "objective": "regression" if k == 0 else "binary" if k == 2 else "multiclass",
             "bagging_freq": 1 if self.subsample < 1 else 0,
             "num_threads": 1,
@@ -128,7 +106,7 @@ class _LightGBM(Booster):
             valid_sets=[lightgbm.Dataset(Xv, yv, weight=wv, reference=rows, params=own["params"])],
             callbacks=[
                 lightgbm.early_stopping(self.early_stopping_rounds, verbose=False),
-                _LightGBMClock(until),
+                _Clock(until),
             ],
         )
         self.best_iteration_ = max(1, model.best_iteration)
@@ -156,9 +134,8 @@ class LightGBMRegressor(BoostedRegressor, _LightGBM):
 
 @dataclass(eq=False, repr=False)
 class _CatBoost(Booster):
-    """CatBoost; a missing category is a category of its own. See `LightGBMClassifier` for what is common."""
+    """CatBoost; a missing category is a category of its own. See `Booster` for what is common."""
 
-    n_estimators: int = 1000
     learning_rate: float = 0.06
     depth: int = 6
     l2_leaf_reg: float = 3.0
@@ -167,9 +144,6 @@ class _CatBoost(Booster):
     rsm: float = 1.0
     one_hot_max_size: int = 2
     border_count: int = 254
-    early_stopping_rounds: int = 50
-    class_weight: Any = None
-    random_state: Any = None
 
     def _pool(self, X: Any, y: Any = None, weight: Any = None) -> Any:
         import catboost
@@ -187,7 +161,7 @@ class _CatBoost(Booster):
         k = self._n_classes
         model = catboost.CatBoost(
             {
-                **self._settings(),
+                **self._of_library(),
                 "loss_function": "RMSE" if k == 0 else "Logloss" if k == 2 else "MultiClass",
                 "iterations": self.n_estimators,
                 "bootstrap_type": "Bayesian",
@@ -205,7 +179,7 @@ class _CatBoost(Booster):
             eval_set=self._pool(*validation),
             early_stopping_rounds=self.early_stopping_rounds,
             use_best_model=True,
-            callbacks=[_CatBoostClock(until)] if np.isfinite(until) else None,
+            callbacks=[_Clock(until)] if np.isfinite(until) else None,
         )
         self.best_iteration_ = max(1, model.tree_count_)
         return model
@@ -233,9 +207,8 @@ class CatBoostRegressor(BoostedRegressor, _CatBoost):
 
 @dataclass(eq=False, repr=False)
 class _XGBoost(Booster):
-    """XGBoost on histograms. See `LightGBMClassifier` for what is common."""
+    """XGBoost on histograms. See `Booster` for what is common."""
 
-    n_estimators: int = 1000
     learning_rate: float = 0.05
     max_depth: int = 6
     min_child_weight: float = 1.0
@@ -249,9 +222,6 @@ class _XGBoost(Booster):
     sample_type: str = "uniform"
     normalize_type: str = "tree"
     rate_drop: float = 0.0
-    early_stopping_rounds: int = 50
-    class_weight: Any = None
-    random_state: Any = None
 
     def _rows(self, X: Any, y: Any = None, weight: Any = None) -> Any:
         import xgboost
@@ -264,7 +234,7 @@ class _XGBoost(Booster):
 
         k = self._n_classes
         settings: dict[str, Any] = {
-            **self._settings(),
+            **self._of_library(),
             "objective": "reg:squarederror" if k == 0 else "binary:logistic" if k == 2 else "multi:softprob",
             "tree_method": "hist",
             "nthread": 1,
@@ -327,27 +297,23 @@ def _without_functions(model: Any) -> Any:
 
 @dataclass(eq=False, repr=False)
 class _HistGradientBoosting(Booster):
-    """Histogram gradient boosting of scikit-learn. See `LightGBMClassifier` for what is common.
+    """Histogram gradient boosting of scikit-learn. See `Booster` for what is common.
 
     Categories of a column with more than 255 of them are taken as numbers, which is all that it can do with them.
     """
 
-    n_estimators: int = 1000
     learning_rate: float = 0.05
     max_leaf_nodes: int = 31
     min_samples_leaf: int = 20
     l2_regularization: float = 0.0
     max_features: float = 1.0
-    early_stopping_rounds: int = 50
-    class_weight: Any = None
-    random_state: Any = None
 
     def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:  # noqa: ARG002
         from sklearn import ensemble
 
         kind = ensemble.HistGradientBoostingClassifier if self._n_classes else ensemble.HistGradientBoostingRegressor
         model = kind(
-            **self._settings(),
+            **self._of_library(),
             max_iter=self.n_estimators,
             categorical_features=[i for i, known in self.categories_.items() if len(known) <= 255],
             early_stopping=validation is not None,

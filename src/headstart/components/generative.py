@@ -9,21 +9,18 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import softmax
 from sklearn import discriminant_analysis, naive_bayes
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 
-from headstart.components._shared import dense
+from headstart.components._shared import MostProbable, dense
 
 
-class _Delegate(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Delegate(MostProbable, BaseEstimator):  # type: ignore[misc]
     def _learn(self, X: Any, y: Any) -> Any:
         y = np.asarray(y)
         self.n_features_in_ = X.shape[1]
         self.classes_, counts = np.unique(y, return_counts=True)
         self.shares_ = counts / counts.sum()
         return y
-
-    def predict(self, X: Any) -> Any:
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities, their columns in the order of `classes_`."""
@@ -63,7 +60,7 @@ class LDA(_Delegate):
 
 
 @dataclass(eq=False, repr=False)
-class QDA(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class QDA(MostProbable, BaseEstimator):  # type: ignore[misc]
     """Quadratic discriminant analysis; the covariance of a class is (1 - `reg_param`) · S + `reg_param` · I.
 
     Own, because that of scikit-learn refuses classes with fewer rows than columns, whatever the regularisation.
@@ -99,9 +96,6 @@ class QDA(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             distances = ((X - mean) @ directions) ** 2 / variances
             scores[:, k] = self.log_priors_[k] - 0.5 * (distances.sum(axis=1) + np.log(variances).sum())
         return softmax(scores, axis=1)
-
-    def predict(self, X: Any) -> Any:
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 @dataclass(eq=False, repr=False)

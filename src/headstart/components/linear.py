@@ -30,18 +30,12 @@ class LogisticRegression(DelegateClassifier):
     fit_intercept: bool = True
     max_iter: int = 200
     class_weight: Any = None
-    random_state: Any = None
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        model = linear_model.LogisticRegression(
-            C=self.C,
-            l1_ratio={"l2": 0.0, "l1": 1.0}.get(self.penalty, self.l1_ratio),
-            solver=self.solver or ("lbfgs" if self.penalty == "l2" else "saga"),
-            tol=self.tol,
-            fit_intercept=self.fit_intercept,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-        )
+        l1_ratio = {"l2": 0.0, "l1": 1.0}.get(self.penalty, self.l1_ratio)
+        solver = self.solver or ("lbfgs" if self.penalty == "l2" else "saga")
+        settings = self._settings("penalty", "class_weight", l1_ratio=l1_ratio, solver=solver)
+        model = linear_model.LogisticRegression(**settings)
         return _OneVersusRest(model) if self.solver == "liblinear" and len(np.unique(y)) > 2 else model
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -67,9 +61,7 @@ class ElasticNet(ScaledTarget):
     l1_ratio: float = 0.5
     max_iter: int = 1000
     random_state: Any = None
-
-    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        return linear_model.ElasticNet(**self.get_params(deep=False))
+    wraps = linear_model.ElasticNet
 
 
 @dataclass(eq=False, repr=False)
@@ -83,9 +75,7 @@ class LinearSVR(ScaledTarget):
     random_state: Any = None
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        return svm.LinearSVR(
-            **self.get_params(deep=False), loss="squared_epsilon_insensitive", dual=X.shape[0] < X.shape[1]
-        )
+        return svm.LinearSVR(**self._settings(loss="squared_epsilon_insensitive", dual=X.shape[0] < X.shape[1]))
 
 
 @dataclass(eq=False, repr=False)
@@ -102,7 +92,7 @@ class KernelSVR(ScaledTarget):
     max_iter: int = -1
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        return svm.SVR(**{**self.get_params(deep=False), "gamma": self.gamma / X.shape[1]}, cache_size=500)
+        return svm.SVR(**self._settings(gamma=self.gamma / X.shape[1]), cache_size=500)
 
 
 @dataclass(eq=False, repr=False)
@@ -121,6 +111,4 @@ class SGDRegressor(ScaledTarget):
     average: bool = False
     max_iter: int = 1000
     random_state: Any = None
-
-    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        return linear_model.SGDRegressor(**self.get_params(deep=False))
+    wraps = linear_model.SGDRegressor

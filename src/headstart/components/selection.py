@@ -9,16 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import feature_selection
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.svm import LinearSVC
 
-from headstart.components._shared import dense
+from headstart.components._shared import Adapted, dense
 
 
-class _Selection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    score_func: str
-    random_state: Any
+class _Selection(TransformerMixin, Adapted, ABC):  # type: ignore[misc]
+    """Keeps the columns that `_chosen` names."""
 
     @abstractmethod
     def _chosen(self, X: Any, y: Any) -> Any:
@@ -34,6 +33,12 @@ class _Selection(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def transform(self, X: Any) -> Any:
         return dense(X)[:, self.support_]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _ByScore(_Selection):
+    score_func: str = "f_classif"
+    random_state: Any = None
 
     def _scores(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Score and p-value of each column; the worst ones where they are not defined."""
@@ -54,8 +59,12 @@ def _best(scores: Any, count: int) -> Any:
     return chosen
 
 
+def _or_best(chosen: Any, scores: Any) -> Any:
+    return chosen if chosen.any() else _best(scores, 1)
+
+
 @dataclass(eq=False, repr=False)
-class SelectPercentile(_Selection):
+class SelectPercentile(_ByScore):
     """The best share of the columns, at least one.
 
     Parameters
@@ -68,27 +77,23 @@ class SelectPercentile(_Selection):
     """
 
     percentile: float = 50.0
-    score_func: str = "f_classif"
-    random_state: Any = None
 
     def _chosen(self, X: Any, y: Any) -> Any:
         return _best(self._scores(X, y)[0], max(1, round(X.shape[1] * self.percentile / 100)))
 
 
 @dataclass(eq=False, repr=False)
-class SelectKBest(_Selection):
+class SelectKBest(_ByScore):
     """The best columns, their number given as a share of all; at least one."""
 
     share: float = 0.5
-    score_func: str = "f_classif"
-    random_state: Any = None
 
     def _chosen(self, X: Any, y: Any) -> Any:
         return _best(self._scores(X, y)[0], max(1, int(X.shape[1] * self.share)))
 
 
 @dataclass(eq=False, repr=False)
-class SelectRates(_Selection):
+class SelectRates(_ByScore):
     """The columns whose p-values pass a test; the best one if none does.
 
     Parameters
@@ -101,8 +106,6 @@ class SelectRates(_Selection):
 
     alpha: float = 0.1
     mode: str = "fpr"
-    score_func: str = "f_classif"
-    random_state: Any = None
 
     def _chosen(self, X: Any, y: Any) -> Any:
         scores, p_values = self._scores(X, y)
@@ -114,7 +117,7 @@ class SelectRates(_Selection):
             ranked = np.sort(p_values)
             passed = ranked[ranked <= self.alpha * np.arange(1, len(ranked) + 1) / len(ranked)]
             chosen = p_values <= (passed.max() if len(passed) else -1.0)
-        return chosen if chosen.any() else _best(scores, 1)
+        return _or_best(chosen, scores)
 
 
 @dataclass(eq=False, repr=False)
@@ -128,8 +131,7 @@ class VarianceThreshold(_Selection):
 
     def _chosen(self, X: Any, y: Any) -> Any:  # noqa: ARG002
         variances = X.var(axis=0)
-        chosen = variances > self.threshold
-        return chosen if chosen.any() else _best(variances, 1)
+        return _or_best(variances > self.threshold, variances)
 
 
 @dataclass(eq=False, repr=False)
@@ -148,9 +150,8 @@ class SelectFromTrees(_Selection):
     random_state: Any = None
 
     def _chosen(self, X: Any, y: Any) -> Any:
-        settings: dict[str, Any] = self.get_params(deep=False)
-        settings["max_features"] = max(1, int(X.shape[1] ** self.max_features))
-        trees = ExtraTreesClassifier(**settings, n_jobs=1)
+        columns = max(1, int(X.shape[1] ** self.max_features))
+        trees = ExtraTreesClassifier(**self._settings(max_features=columns), n_jobs=1)
         importance = trees.fit(X, y).feature_importances_
         return importance >= importance.mean() * (1 - 1e-9)
 
@@ -164,7 +165,6 @@ class SelectFromLinearSVM(_Selection):
     random_state: Any = None
 
     def _chosen(self, X: Any, y: Any) -> Any:
-        machine = LinearSVC(penalty="l1", loss="squared_hinge", dual=False, **self.get_params(deep=False))
+        machine = LinearSVC(penalty="l1", loss="squared_hinge", dual=False, **self._settings())
         weight = np.abs(machine.fit(X, y).coef_).max(axis=0)
-        chosen = weight > 1e-5
-        return chosen if chosen.any() else _best(weight, 1)
+        return _or_best(weight > 1e-5, weight)

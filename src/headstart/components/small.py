@@ -8,9 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import gaussian_process
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import kernels
+
+from headstart.components._shared import MostProbable
 
 
 def _kernel(name: str, length: float) -> Any:
@@ -33,8 +35,20 @@ def _rows(n: int, most: int, labels: Any, random_state: Any) -> Any:
     return np.sort(order[: max(most, 0 if labels is None else len(first))])
 
 
+class _FewRows(BaseEstimator):  # type: ignore[misc]
+    """Fits a Gaussian process to at most `max_rows` rows."""
+
+    def _learn(self, model: Any, X: Any, y: Any, labels: Any = None) -> Self:
+        self.n_features_in_ = X.shape[1]
+        rows = _rows(len(y), self.max_rows, labels, self.random_state)
+        with warnings.catch_warnings():  # a length scale at its bound says that a column does not matter
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self.model_ = model.fit(X[rows], y[rows])
+        return self
+
+
 @dataclass(eq=False, repr=False)
-class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class GaussianProcessClassifier(MostProbable, _FewRows):
     """Gaussian process classification (Laplace approximation; one against the rest) on at most `max_rows` rows."""
 
     kernel: str = "rbf"
@@ -44,33 +58,25 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def fit(self, X: Any, y: Any) -> Self:
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
-        self.n_features_in_ = X.shape[1]
-        rows = _rows(len(y), self.max_rows, y, self.random_state)
         model = gaussian_process.GaussianProcessClassifier(
             _kernel(self.kernel, np.sqrt(X.shape[1])),
             max_iter_predict=self.max_iter_predict,
             random_state=self.random_state,
             n_jobs=1,
         )
-        with warnings.catch_warnings():  # a length scale at its bound says that a column does not matter
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self.model_ = model.fit(X[rows], y[rows])
+        self._learn(model, X, y, labels=y)
         self.classes_ = self.model_.classes_
         return self
-
-    def predict(self, X: Any) -> Any:
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities, their columns in the order of `classes_`."""
         proba = self.model_.predict_proba(np.asarray(X, dtype=np.float64))
-        if not np.isfinite(proba).all():  # all one-against-the-rest probabilities of a row can vanish
-            proba = np.where(np.isfinite(proba), proba, 1 / len(self.classes_))
-        return proba
+        # All one-against-the-rest probabilities of a row can vanish.
+        return np.where(np.isfinite(proba), proba, 1 / len(self.classes_))
 
 
 @dataclass(eq=False, repr=False)
-class GaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GaussianProcessRegressor(RegressorMixin, _FewRows):  # type: ignore[misc]
     """Gaussian process regression with noise on at most `max_rows` rows."""
 
     kernel: str = "rbf"
@@ -80,18 +86,13 @@ class GaussianProcessRegressor(RegressorMixin, BaseEstimator):  # type: ignore[m
 
     def fit(self, X: Any, y: Any) -> Self:
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        self.n_features_in_ = X.shape[1]
-        rows = _rows(len(y), self.max_rows, None, self.random_state)
         model = gaussian_process.GaussianProcessRegressor(
             _kernel(self.kernel, np.sqrt(X.shape[1])) + kernels.WhiteKernel(0.1, (1e-6, 10.0)),
             alpha=self.alpha,
             normalize_y=True,
             random_state=self.random_state,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self.model_ = model.fit(X[rows], y[rows])
-        return self
+        return self._learn(model, X, y)
 
     def predict(self, X: Any) -> Any:
         return self.model_.predict(np.asarray(X, dtype=np.float64))

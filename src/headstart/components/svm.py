@@ -7,7 +7,6 @@ the decision values themselves.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +19,15 @@ from sklearn.model_selection import StratifiedKFold
 from headstart.components._shared import DelegateClassifier, seed_of
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _MarginClassifier(DelegateClassifier):
     """Adds probabilities to the classifier that `_margins` returns."""
 
-    random_state: Any
+    class_weight: Any = None
     folds = 3
 
-    @abstractmethod
-    def _margins(self, X: Any) -> Any: ...
+    def _margins(self, X: Any) -> Any:  # noqa: ARG002
+        return self.wraps(**self._settings(), n_jobs=1)
 
     def _calibrates(self) -> bool:
         return True
@@ -58,13 +58,11 @@ class LinearSVM(_MarginClassifier):
     loss: str = "squared_hinge"
     tol: float = 1e-4
     max_iter: int = 1000
-    class_weight: Any = None
-    random_state: Any = None
 
     def _margins(self, X: Any) -> Any:
         # Of the two hinges, only the squared one has a primal solver.
         dual = self.loss == "hinge" or (self.penalty == "l2" and X.shape[0] < X.shape[1])
-        return svm.LinearSVC(**self.get_params(deep=False), dual=dual)
+        return svm.LinearSVC(**self._settings(), dual=dual)
 
 
 @dataclass(eq=False, repr=False)
@@ -83,14 +81,9 @@ class KernelSVM(_MarginClassifier):
     tol: float = 1e-3
     relative: bool = False
     max_iter: int = -1
-    class_weight: Any = None
-    random_state: Any = None
 
     def _margins(self, X: Any) -> Any:
-        settings: dict[str, Any] = self.get_params(deep=False)
-        if settings.pop("relative"):
-            settings["gamma"] /= X.shape[1]
-        return svm.SVC(**settings, cache_size=500)
+        return svm.SVC(**self._settings("relative", gamma=self._gamma(X)), cache_size=500)
 
 
 @dataclass(eq=False, repr=False)
@@ -108,14 +101,10 @@ class SGD(_MarginClassifier):
     tol: float = 1e-3
     average: bool = False
     max_iter: int = 1000
-    class_weight: Any = None
-    random_state: Any = None
+    wraps = linear_model.SGDClassifier
 
     def _calibrates(self) -> bool:
         return self.loss not in ("log_loss", "modified_huber")
-
-    def _margins(self, X: Any) -> Any:  # noqa: ARG002
-        return linear_model.SGDClassifier(**self.get_params(deep=False), n_jobs=1)
 
 
 @dataclass(eq=False, repr=False)
@@ -125,11 +114,7 @@ class Perceptron(_MarginClassifier):
     penalty: str | None = None
     alpha: float = 1e-4
     max_iter: int = 1000
-    class_weight: Any = None
-    random_state: Any = None
-
-    def _margins(self, X: Any) -> Any:  # noqa: ARG002
-        return linear_model.Perceptron(**self.get_params(deep=False), n_jobs=1)
+    wraps = linear_model.Perceptron
 
 
 @dataclass(eq=False, repr=False)
@@ -144,12 +129,7 @@ class PassiveAggressive(_MarginClassifier):
     average: bool = False
     tol: float = 1e-3
     max_iter: int = 1000
-    class_weight: Any = None
-    random_state: Any = None
 
     def _margins(self, X: Any) -> Any:  # noqa: ARG002
-        settings: dict[str, Any] = self.get_params(deep=False)
-        rate = "pa1" if settings.pop("loss") == "hinge" else "pa2"
-        return linear_model.SGDClassifier(
-            loss="hinge", penalty=None, learning_rate=rate, eta0=settings.pop("C"), **settings, n_jobs=1
-        )
+        schedule = {"learning_rate": "pa1" if self.loss == "hinge" else "pa2", "eta0": self.C}
+        return linear_model.SGDClassifier(**self._settings("C", loss="hinge", penalty=None, **schedule), n_jobs=1)

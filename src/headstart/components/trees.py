@@ -45,14 +45,11 @@ class SizedForest(DelegateClassifier):
     min_samples_leaf: int = 1
     bootstrap: bool = True
     class_weight: Any = None
-    random_state: Any = None
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        settings: dict[str, Any] = self.get_params(deep=False)
-        kind, rule = settings.pop("kind"), settings.pop("rule")
-        forest = ensemble.RandomForestClassifier if kind == "random" else ensemble.ExtraTreesClassifier
-        settings["max_features"] = _features(rule, self.max_features, X.shape[1])
-        return forest(**settings, n_jobs=1)
+        forest = ensemble.RandomForestClassifier if self.kind == "random" else ensemble.ExtraTreesClassifier
+        columns = _features(self.rule, self.max_features, X.shape[1])
+        return forest(**self._settings("kind", "rule", max_features=columns), n_jobs=1)
 
 
 @dataclass(eq=False, repr=False)
@@ -66,12 +63,10 @@ class SizedTree(DelegateClassifier):
     min_weight_fraction_leaf: float = 0.0
     min_impurity_decrease: float = 0.0
     class_weight: Any = None
-    random_state: Any = None
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        settings: dict[str, Any] = self.get_params(deep=False)
-        depth = max(1, round(settings.pop("max_depth_factor") * X.shape[1]))
-        return tree.DecisionTreeClassifier(**settings, max_depth=depth)
+        depth = max(1, round(self.max_depth_factor * X.shape[1]))
+        return tree.DecisionTreeClassifier(**self._settings("max_depth_factor", max_depth=depth))
 
 
 @dataclass(eq=False, repr=False)
@@ -86,12 +81,10 @@ class SizedGradientBoosting(DelegateClassifier):
     min_samples_leaf: int = 1
     subsample: float = 1.0
     max_features: float = 1.0
-    random_state: Any = None
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        settings: dict[str, Any] = self.get_params(deep=False)
-        settings["max_features"] = _features(settings.pop("rule"), self.max_features, X.shape[1])
-        return ensemble.GradientBoostingClassifier(**settings)
+        columns = _features(self.rule, self.max_features, X.shape[1])
+        return ensemble.GradientBoostingClassifier(**self._settings("rule", max_features=columns))
 
 
 @dataclass(eq=False, repr=False)
@@ -101,11 +94,10 @@ class AdaBoost(DelegateClassifier):
     n_estimators: int = 50
     learning_rate: float = 1.0
     max_depth: int = 1
-    random_state: Any = None
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        settings: dict[str, Any] = self.get_params(deep=False)
-        return ensemble.AdaBoostClassifier(tree.DecisionTreeClassifier(max_depth=settings.pop("max_depth")), **settings)
+        stump = tree.DecisionTreeClassifier(max_depth=self.max_depth)
+        return ensemble.AdaBoostClassifier(stump, **self._settings("max_depth"))
 
 
 @dataclass(eq=False, repr=False)
@@ -119,5 +111,5 @@ class AdaBoostRegressor(RegressorMixin, Delegate):  # type: ignore[misc]
     random_state: Any = None
 
     def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
-        settings: dict[str, Any] = self.get_params(deep=False)
-        return ensemble.AdaBoostRegressor(tree.DecisionTreeRegressor(max_depth=settings.pop("max_depth")), **settings)
+        stump = tree.DecisionTreeRegressor(max_depth=self.max_depth)
+        return ensemble.AdaBoostRegressor(stump, **self._settings("max_depth"))

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.constraints import ConstraintsLike, parse_constraints
 from headstart.errors import UnknownName, UnknownPipeline, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.space.candidates import Pool
 from headstart.space.pipeline import Pipeline
-from headstart.task import ConstraintsLike, Task, parse_constraints
+from headstart.task import Task
 from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
 
 
@@ -36,7 +37,7 @@ def recorded_task(
     initial
         Ids of the pipelines to begin with instead of those of the meta-dataset.
     constraints
-        Bounds on values that the meta-dataset has; see `headstart.task.parse_constraints`.
+        Bounds on values that the meta-dataset has; see `headstart.constraints.parse_constraints`.
     table
         Whether the method needs the raw table, which is then read where it is known.
     """

@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from headstart.constraints import total_excess
 from headstart.errors import warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import fit_model, is_predicted
@@ -24,7 +25,6 @@ from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
-from headstart.task import total_excess
 from headstart.trials import FULL, Limits, Trial
 
 if TYPE_CHECKING:

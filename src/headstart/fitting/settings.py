@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from headstart.constraints import Constraint, ConstraintsLike, parse_constraints
 from headstart.errors import InvalidInput, check_positive, suggestion
-from headstart.task import Constraint, ConstraintsLike, parse_constraints
 
 if TYPE_CHECKING:
     from headstart.optimizers.base import Optimizer

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headstart.constraints import Constraint, total_excess
 from headstart.evaluation.objective import Objective
 from headstart.space.pipeline import Pipeline
-from headstart.task import Constraint, total_excess
 from headstart.trials import FULL, Fidelity, Limits, Outcome
 
 CAPACITY = 30

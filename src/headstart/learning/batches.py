@@ -4,7 +4,7 @@
 symbol   name in code  equation
 =======  ============  ==================================================================================
 B, n, F                tasks of a batch, pipelines of each, features of a pipeline
-x        points        (B, n, F)
+x        points        (B, n, F), or (n, F) of pipelines that all tasks share
 y        targets       (B, n), (loss - mean of its task) / std of its task over all that was observed
          mask          (B, n), False where a task has fewer than n observations (and x, y are 0)
 =======  ============  ==================================================================================
@@ -37,6 +37,15 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    def parts(self, size: int) -> list[Batch]:
+        """At most `size` tasks at a time."""
+        found = []
+        for start in range(0, len(self), size):
+            rows = slice(start, start + size)
+            points = self.points if self.points.ndim == 2 else self.points[rows]
+            found.append(Batch(points, self.targets[rows], self.mask[rows], self.tasks[rows]))
+        return found
 
 
 class TaskBatches:
@@ -90,10 +99,7 @@ class TaskBatches:
 
     def draw(self, rng: np.random.Generator, n_tasks: int, n_pipelines: int) -> Batch:
         """Random tasks, and for each of them random pipelines observed on it."""
-        return self.of(rng.permutation(self.tasks)[:n_tasks], rng, n_pipelines)
-
-    def of(self, tasks: Rows, rng: np.random.Generator, n_pipelines: int) -> Batch:
-        """These tasks, and for each of them random pipelines observed on it."""
+        tasks = rng.permutation(self.tasks)[:n_tasks]
         rows = [self._meta.loss_row(int(task)) for task in tasks]
         n_pipelines = min(n_pipelines, max((int(np.isfinite(row).sum()) for row in rows), default=0))
         columns = np.zeros((len(tasks), n_pipelines), dtype=np.int64)
@@ -107,12 +113,12 @@ class TaskBatches:
             mask[b, :k] = True
         points = self.points[columns]
         points[~mask] = 0.0
-        return Batch(points, targets, mask, np.asarray(tasks, dtype=np.int64))
+        return Batch(points, targets, mask, tasks)
 
 
 def training_and_validation(
-    meta: MetaDataset, points: Array, rng: np.random.Generator, share: float = 0.1
+    meta: MetaDataset, points: Array, rng: np.random.Generator
 ) -> tuple[TaskBatches, TaskBatches]:
     """Batches to train on and batches to stop by; see `MetaDataset.held_out`."""
-    training, validation = meta.held_out(rng, share)
+    training, validation = meta.held_out(rng)
     return TaskBatches(training, points), TaskBatches(validation, points)

@@ -7,13 +7,12 @@ symbol     name in code               equation
 =========  =========================  ==========================================================================
 z          points                     (B, n, d), what a network made of the pipelines
 y, 1       targets, ones              (B, n), standardised per task; 0 where masked
-ℓ, s, σ²   exp of log_length_scales,  as in `headstart.numerics.kernels`
-           log_output_scale,
-           log_noise
-q, f       squared, profile           q_ij = Σ_k ((z_ik - z_jk)/ℓ_k)²;  Matérn-5/2 or squared exponential f(q)
-K          covariance                 s f(q) + σ² I, rows and columns of masked observations those of I
+ℓ, s       exp of log_length_scales,  as in `headstart.numerics.kernels`
+           log_output_scale
+q, f       squared                    q_ij = Σ_k ((z_ik - z_jk)/ℓ_k)²;  Matérn-5/2 or squared exponential f(q)
+K          covariance                 s f(q) + noise, rows and columns of masked observations those of I
 L          lower                      L Lᵀ = K
-m          mean, level                constant; the likeliest one, (1ᵀ K⁻¹ y) / (1ᵀ K⁻¹ 1), unless given
+m          mean                       0, or the likeliest constant, (1ᵀ K⁻¹ y) / (1ᵀ K⁻¹ 1)
 a          weights                    K⁻¹ (y - m)
            log_likelihood             -½ (y - m)ᵀ a - Σ_i ln L_ii - ½ n ln 2π
 G          by_covariance              ∂ log_likelihood / ∂K = ½ (a aᵀ - K⁻¹)
@@ -31,112 +30,64 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from headstart.errors import NumericalError, UnknownName, suggestion
 from headstart.learning.backend import require_torch
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
 DeepKernelName = Literal["matern52", "squared_exponential"]
-_KERNELS = ("matern52", "squared_exponential")
 _JITTERS = (0.0, 1e-8, 1e-6, 1e-4)
 
 
-def gp_log_likelihood(
-    kernel: DeepKernelName,
-    points: Any,
-    targets: Any,
-    log_length_scales: Any,
-    log_output_scale: Any,
-    log_noise: Any,
-    *,
-    mean: Any = None,
-    mask: Any = None,
-) -> Any:
+def kernel_matrix(kernel: DeepKernelName, points: Any, log_length_scales: Any, log_output_scale: Any) -> Any:
+    """Covariances (B, n, n) of points (B, n, d) with themselves; length scales (d,) or (1,), for all tasks alike."""
+    torch = require_torch("a deep kernel")
+    if kernel not in get_args(DeepKernelName):
+        raise UnknownName(f"no deep kernel is called {kernel!r}; {suggestion(kernel, get_args(DeepKernelName))}")
+    scaled = points / log_length_scales.exp()
+    scaled = scaled - scaled.mean(dim=1, keepdim=True).detach()
+    # Squared for rows and for columns apart: the derivative then adds up in the order of trainings on record.
+    rows, columns = (scaled * scaled).sum(dim=-1), (scaled * scaled).sum(dim=-1)
+    squared = torch.baddbmm(rows[:, :, None] + columns[:, None, :], scaled, scaled.transpose(1, 2), alpha=-2.0)
+    squared = squared.clamp_min(0.0) * (1.0 - torch.eye(points.shape[1], dtype=points.dtype))
+    value = _matern52().apply(squared) if kernel == "matern52" else (-0.5 * squared).exp()
+    return log_output_scale.exp() * value
+
+
+def gp_log_likelihood(covariance: Any, targets: Any, mask: Any = None, *, likeliest_mean: bool = False) -> Any:
     """Log marginal likelihoods (B,) of Gaussian processes over tensors.
 
-    Parameters
-    ----------
-    kernel
-        ``"matern52"`` or ``"squared_exponential"``.
-    points, targets
-        ``(B, n, d)`` and ``(B, n)``.
-    log_length_scales
-        ``(d,)`` or ``(1,)``, shared by the tasks, or ``(B, d)`` or ``(B, 1)``.
-    log_output_scale, log_noise
-        Scalar or ``(B,)``; noise is a variance.
-    mean
-        Scalar or ``(B,)``; ``None`` for the likeliest.
-    mask
-        ``(B, n)`` booleans, True where an observation is real; ``None`` if all are. What stands elsewhere, if finite,
-        changes nothing.
-    """
-    torch = require_torch("a deep kernel")
-    if kernel not in _KERNELS:
-        raise UnknownName(f"no deep kernel is called {kernel!r}; {suggestion(kernel, _KERNELS)}")
-    size = points.shape[1]
-    covariance = kernel_matrix(kernel, points, None, log_length_scales, log_output_scale)
-    identity = torch.eye(size, dtype=points.dtype)
-    covariance = covariance + log_noise.exp().reshape(-1, 1, 1) * identity
-    ones = torch.ones_like(targets)
-    if mask is not None:
-        both = mask[:, :, None] & mask[:, None, :]
-        covariance = torch.where(both, covariance, identity)
-        ones = mask.to(targets.dtype)
-        targets = torch.where(mask, targets, torch.zeros_like(targets))
-    given = torch.zeros(0, dtype=points.dtype) if mean is None else torch.as_tensor(mean, dtype=points.dtype)
-    return _evidence().apply(covariance, targets, ones, given)
-
-
-def crossed_log_likelihood(covariance: Any, residuals: Any, mask: Any = None) -> Any:
-    """Log marginal likelihoods (B,) of tasks that share their points and so their covariance, or have their own.
-
-    Where tasks share it, one factorisation serves all of which nothing is missing.
+    Where tasks share their points and so their covariance, one factorisation serves all of which nothing is missing.
 
     Parameters
     ----------
     covariance
         ``(n, n)`` or ``(B, n, n)``, noise included.
-    residuals
-        ``(B, n)``, targets minus their mean.
+    targets
+        ``(B, n)``
     mask
-        ``(B, n)`` booleans, True where there is a target; ``None`` if everywhere.
+        ``(B, n)`` booleans, True where there is a target; ``None`` if everywhere. What stands elsewhere, if finite,
+        changes nothing.
+    likeliest_mean
+        Whether each task has the constant mean that is likeliest for it instead of 0.
     """
     torch = require_torch("a deep kernel")
-    none = torch.zeros((), dtype=residuals.dtype)
+    shared = covariance.dim() == 2 and not likeliest_mean
     if mask is None:
-        if covariance.dim() == 2:
-            return _shared_evidence().apply(covariance, residuals)
-        return _evidence().apply(covariance, residuals, torch.ones_like(residuals), none)
+        if shared:
+            return _shared_evidence().apply(covariance, targets)
+        return _evidence().apply(covariance, targets, torch.ones_like(targets), likeliest_mean)
     whole = mask.all(dim=1)
-    if covariance.dim() == 2 and bool(whole.any()) and not bool(whole.all()):
-        value = residuals.new_zeros(len(residuals))
-        value[whole] = crossed_log_likelihood(covariance, residuals[whole])
-        value[~whole] = crossed_log_likelihood(covariance, residuals[~whole], mask[~whole])
+    if shared and bool(whole.any()) and not bool(whole.all()):
+        value = targets.new_zeros(len(targets))
+        value[whole] = gp_log_likelihood(covariance, targets[whole])
+        value[~whole] = gp_log_likelihood(covariance, targets[~whole], mask[~whole])
         return value
     both = mask[:, :, None] & mask[:, None, :]
     spread = torch.where(both, covariance, torch.eye(covariance.shape[-1], dtype=covariance.dtype))
-    residuals = torch.where(mask, residuals, torch.zeros_like(residuals))
-    return _evidence().apply(spread, residuals, mask.to(residuals.dtype), none)
-
-
-def kernel_matrix(kernel: DeepKernelName, left: Any, right: Any, log_length_scales: Any, log_output_scale: Any) -> Any:
-    """Covariances (B, n, m) of points (B, n, d) and (B, m, d); `right` is ``None`` for those of `left` with itself."""
-    torch = require_torch("a deep kernel")
-    lengths = log_length_scales.exp()
-    lengths = lengths[:, None, :] if lengths.dim() == 2 else lengths
-    one = left / lengths
-    one = one - one.mean(dim=1, keepdim=True).detach() if right is None else one
-    other = one if right is None else right / lengths
-    one_squares, other_squares = (one * one).sum(dim=-1), (other * other).sum(dim=-1)
-    squared = torch.baddbmm(
-        one_squares[:, :, None] + other_squares[:, None, :], one, other.transpose(1, 2), alpha=-2.0
-    ).clamp_min(0.0)
-    if right is None:
-        size = left.shape[1]
-        squared = squared * (1.0 - torch.eye(size, dtype=squared.dtype))
-    value = _matern52().apply(squared) if kernel == "matern52" else (-0.5 * squared).exp()
-    return log_output_scale.exp().reshape(-1, 1, 1) * value
+    targets = torch.where(mask, targets, torch.zeros_like(targets))
+    return _evidence().apply(spread, targets, mask.to(targets.dtype), likeliest_mean)
 
 
 def linear_log_likelihood(features: Any, targets: Any, alpha: Any, beta: Any, counts: Any) -> Any:
@@ -189,35 +140,26 @@ def _evidence() -> Any:
         """
 
         @staticmethod
-        def forward(ctx: Any, covariance: Any, targets: Any, ones: Any, mean: Any) -> Any:
+        def forward(ctx: Any, covariance: Any, targets: Any, ones: Any, likeliest_mean: bool) -> Any:
             lower = cholesky(covariance)
-            solved = torch.cholesky_solve(torch.stack([targets, ones], dim=-1), lower)
-            solved_targets, solved_ones = solved[..., 0], solved[..., 1]
-            if mean.numel() == 0:
+            weights, solved_ones = torch.cholesky_solve(torch.stack([targets, ones], dim=-1), lower).unbind(dim=-1)
+            if likeliest_mean:
                 total = (ones * solved_ones).sum(dim=-1)
                 # Without a single observation every mean is equally likely: 0.
-                level = (ones * solved_targets).sum(dim=-1) / torch.where(total > 0, total, torch.ones_like(total))
-            else:
-                level = mean.reshape(-1)
-            weights = solved_targets - level[:, None] * solved_ones
-            residuals = targets - level[:, None] * ones
-            ctx.save_for_backward(lower, weights, ones)
-            ctx.mean_shape = mean.shape
+                mean = (ones * weights).sum(dim=-1) / torch.where(total > 0, total, torch.ones_like(total))
+                targets = targets - mean[:, None] * ones
+                weights = weights - mean[:, None] * solved_ones
+            ctx.save_for_backward(lower, weights)
             log_determinant = torch.diagonal(lower, dim1=-2, dim2=-1).log().sum(dim=-1)
-            return -0.5 * ((residuals * weights).sum(dim=-1) + LOG_TWO_PI * ones.sum(dim=-1)) - log_determinant
+            return -0.5 * ((targets * weights).sum(dim=-1) + LOG_TWO_PI * ones.sum(dim=-1)) - log_determinant
 
         @staticmethod
         def backward(ctx: Any, upstream: Any) -> Any:
-            lower, weights, ones = ctx.saved_tensors
+            lower, weights = ctx.saved_tensors
             by_covariance = torch.cholesky_inverse(lower)
             by_covariance = torch.baddbmm(by_covariance, weights[:, :, None], weights[:, None, :], beta=-1.0)
             by_covariance *= 0.5 * upstream[:, None, None]
-            by_mean = upstream * (weights * ones).sum(dim=-1)
-            if ctx.mean_shape.numel() == 0:
-                by_mean = by_mean.new_zeros(0)
-            elif ctx.mean_shape.numel() == 1:
-                by_mean = by_mean.sum()
-            return by_covariance, -upstream[:, None] * weights, None, by_mean.reshape(ctx.mean_shape)
+            return by_covariance, -upstream[:, None] * weights, None, None
 
     return Evidence
 

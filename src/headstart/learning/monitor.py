@@ -112,45 +112,6 @@ def unfinished_key(path: Path) -> str | None:
 
 
 @dataclass
-class Watch:
-    """Of one training; without anyone watching it does nothing."""
-
-    progress: Callable[[Check], None] | None = None
-    path: Path | None = None
-    key: str = ""
-    resume: bool = False
-    seconds: float = 10.0
-    _saved: float = 0.0
-
-    def restored(self) -> TrainingState | None:
-        """What an earlier process left."""
-        if self.path is None or not self.resume or not self.path.exists():
-            return None
-        return TrainingState.load(self.path, self.key)
-
-    def tell(self, check: Check) -> None:
-        if self.progress is not None:
-            self.progress(check)
-
-    def tell_again(self, name: str, steps: int, checks: Sequence[tuple[int, float, float]]) -> None:
-        """Tell what was looked at before the training was stopped: step, loss and seconds of each look."""
-        best = math.nan
-        for step, loss, seconds in checks:
-            best = loss if math.isfinite(loss) and not best <= loss else best
-            self.tell(Check(name, step, steps, loss, best, seconds, again=True))
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time to write what must be kept."""
-        return self.path is not None and time.monotonic() - self._saved >= self.seconds
-
-    def save(self, state: TrainingState) -> None:
-        if self.path is not None:
-            state.save(self.path, self.key)
-            self._saved = time.monotonic()
-
-
-@dataclass
 class Monitor:
     """What is told and kept of the trainings inside a `monitored` block, which are numbered from 0.
 
@@ -176,9 +137,10 @@ class Monitor:
     trainings: int = 0
 
     def next(self) -> Watch:
+        """Of the training that begins now."""
         path = None if self.state is None else self.state.with_name(f"{self.state.name}.{self.trainings}")
         self.trainings += 1
-        return Watch(self.progress, path, self.key, self.resume, self.seconds)
+        return Watch(self, path)
 
     def remove(self) -> None:
         """Delete the files; what they held is no longer needed."""
@@ -186,6 +148,40 @@ class Monitor:
             for file in self.state.parent.glob(f"{glob.escape(self.state.name)}.*"):
                 if file.suffix[1:].isdigit():
                     file.unlink(missing_ok=True)
+
+
+class Watch:
+    """Of one training: tells and keeps what its monitor asks for."""
+
+    def __init__(self, monitor: Monitor, path: Path | None) -> None:
+        self._monitor, self._path, self._saved = monitor, path, 0.0
+
+    def restored(self) -> TrainingState | None:
+        """What an earlier process left."""
+        if self._path is None or not self._monitor.resume or not self._path.exists():
+            return None
+        return TrainingState.load(self._path, self._monitor.key)
+
+    def tell(self, check: Check) -> None:
+        if self._monitor.progress is not None:
+            self._monitor.progress(check)
+
+    def tell_again(self, name: str, steps: int, checks: Sequence[tuple[int, float, float]]) -> None:
+        """Tell what was looked at before the training was stopped: step, loss and seconds of each look."""
+        best = math.nan
+        for step, loss, seconds in checks:
+            best = loss if math.isfinite(loss) and not best <= loss else best
+            self.tell(Check(name, step, steps, loss, best, seconds, again=True))
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write what must be kept."""
+        return self._path is not None and time.monotonic() - self._saved >= self._monitor.seconds
+
+    def save(self, state: TrainingState) -> None:
+        if self._path is not None:
+            state.save(self._path, self._monitor.key)
+            self._saved = time.monotonic()
 
 
 _monitor: ContextVar[Monitor | None] = ContextVar("monitor", default=None)
@@ -204,6 +200,5 @@ def monitored(monitor: Monitor) -> Iterator[Monitor]:
 
 
 def next_watch() -> Watch:
-    """For the training that begins now."""
-    monitor = _monitor.get()
-    return Watch() if monitor is None else monitor.next()
+    """Of the training that begins now; without a monitor it does nothing."""
+    return (_monitor.get() or Monitor()).next()

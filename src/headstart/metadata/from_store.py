@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,28 +14,7 @@ from headstart.metadata.metadataset import NOT_TRIED, STATUSES, MetaDataset
 from headstart.space.encoded import Encoded
 from headstart.space.space import PipelineSpace
 from headstart.store import Store
-from headstart.trials import Outcome, Status, Trial
-
-
-@dataclass
-class _Cell:
-    """All results of one pipeline on one task."""
-
-    losses: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    constraints: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    status: Status | None = None
-
-    def add(self, outcome: Outcome) -> None:
-        if outcome.ok and self.status is not Status.OK:
-            self.seconds.clear()  # those of failures say little about one that ended well
-        if outcome.ok and outcome.loss is not None:
-            self.losses.append(outcome.loss)
-            for name, value in outcome.constraints.items():
-                self.constraints[name].append(value)
-        if outcome.ok or self.status is not Status.OK:
-            self.seconds.append(outcome.seconds)
-            self.status = outcome.status
+from headstart.trials import Outcome, Trial
 
 
 def meta_from_store(
@@ -125,28 +103,27 @@ def _assembled(
     places: str,
 ) -> MetaDataset:
     everything = space.encode([trial.pipeline for trials in results.values() for trial in trials])
-    hashes = everything.ids
     unique = everything.unique()
     column = {int(content): i for i, content in enumerate(unique.ids)}
     shape = (len(results), len(unique))
     losses, seconds = np.full(shape, np.nan), np.full(shape, np.nan)
     statuses = np.full(shape, NOT_TRIED, dtype=np.uint8)
-    ok = [trial.outcome for trials in results.values() for trial in trials if trial.outcome.ok]
-    measured = sorted({name for outcome in ok for name in outcome.constraints})
+    outcomes = [(t, trial.outcome) for t, trials in enumerate(results.values()) for trial in trials]
+    measured = sorted({name for _, outcome in outcomes if outcome.ok for name in outcome.constraints})
     constraints = {name: np.full(shape, np.nan) for name in measured}
-    start = 0
-    for t, trials in enumerate(results.values()):
-        cells: dict[int, _Cell] = defaultdict(_Cell)
-        for content, trial in zip(hashes[start : start + len(trials)], trials, strict=True):
-            cells[column[int(content)]].add(trial.outcome)
-        start += len(trials)
-        for p, cell in cells.items():
-            if cell.losses:
-                losses[t, p] = np.mean(cell.losses)
-            for name, values in cell.constraints.items():
-                constraints[name][t, p] = np.mean(values)
-            seconds[t, p] = np.mean(cell.seconds)
-            statuses[t, p] = STATUSES.index(cell.status)
+    cells: dict[tuple[int, int], list[Outcome]] = defaultdict(list)
+    for content, (t, outcome) in zip(everything.ids, outcomes, strict=True):
+        cells[t, column[int(content)]].append(outcome)
+    for cell, found in cells.items():
+        ended_well = [outcome for outcome in found if outcome.ok]
+        if ended_well:
+            losses[cell] = np.mean([outcome.loss for outcome in ended_well])
+        for name in measured:
+            values = [outcome.constraints[name] for outcome in ended_well if name in outcome.constraints]
+            constraints[name][cell] = np.mean(values) if values else np.nan
+        # Seconds of failures say little about one that ended well.
+        seconds[cell] = np.mean([outcome.seconds for outcome in ended_well or found])
+        statuses[cell] = STATUSES.index((ended_well or found)[-1].status)
     pipelines = Encoded(
         space, unique.values, unique.active, unique.choice, unique.order, ids=np.arange(len(unique), dtype=np.int64)
     )

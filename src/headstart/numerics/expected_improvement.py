@@ -7,12 +7,12 @@ leaves an optimiser nothing to compare; its logarithm does not.
 symbol   name in code         equation
 =======  ===================  ==================================================================================
 μ, σ     mean, std            the surrogate's prediction
-f*, ξ    best, margin         lowest loss so far, and by how much it should be beaten
-Δ        gain                 Δ = f* - ξ - μ
+f*       best                 lowest loss so far, or what is to be beaten
+Δ        gain                 Δ = f* - μ
 z        standardised         z = Δ / σ
 φ, Φ                          density and distribution function of the standard normal
 h        log_h                h(z) = φ(z) + z Φ(z)
-EI       expected_...         EI = E max(0, f* - ξ - f) = σ h(z);  for σ = 0: max(0, Δ)
+EI       expected_...         EI = E max(0, f* - f) = σ h(z);  for σ = 0: max(0, Δ)
 M        erfcx                Mills ratio, M(t) = Φ(-t) / φ(t) = √(π/2) erfcx(t/√2)
 c        fraction             M(t) = 1 / (t + c(t)),  c(t) = 1/(t + 2/(t + 3/(t + …)))
 PF       log_probability_...  Φ((limit - μ) / σ)
@@ -76,16 +76,14 @@ def log_h(z: ArrayLike) -> Array:
     return result.reshape(z.shape)
 
 
-def log_expected_improvement(mean: ArrayLike, std: ArrayLike, best: ArrayLike, *, margin: float = 0.0) -> Array:
+def log_expected_improvement(mean: ArrayLike, std: ArrayLike, best: ArrayLike) -> Array:
     """Logarithm of the expected improvement below `best`.
 
     Parameters
     ----------
     mean, std, best
         Prediction and lowest loss so far; shapes broadcast, usually ``(m,)``, ``(m,)`` and scalar. A `std` of 0 is
-        exact: the result is log max(0, best - margin - mean).
-    margin
-        By how much `best` should be beaten, in units of the loss.
+        exact: the result is log max(0, best - mean).
 
     Returns
     -------
@@ -96,7 +94,7 @@ def log_expected_improvement(mean: ArrayLike, std: ArrayLike, best: ArrayLike, *
         np.asarray(mean, dtype=np.float64), np.asarray(std, dtype=np.float64), np.asarray(best, dtype=np.float64)
     )
     _require_not_negative(std)
-    gain = best - margin - mean
+    gain = best - mean
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         certain = gain > _CERTAIN_ABOVE * std
         log_gain = np.log(np.maximum(gain, 0.0))

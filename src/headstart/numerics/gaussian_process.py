@@ -12,7 +12,7 @@ k, s, ℓ    kernel, output_scale,     see `headstart.numerics.kernels`
            length_scales
 σ²         noise                     variance of an observation around the function
 m          mean                      constant mean, see `headstart.numerics.marginal_likelihood`
-L          lower                     L Lᵀ = K(X, X) + diag(σ² + fixed_noise)
+L          lower                     L Lᵀ = K(X, X) + σ² I
 α          weights                   α = L⁻ᵀ L⁻¹ (ỹ - m)
 μ(x)       mean                      m + k(x, X) α
 V(x)       projected                 V = L⁻¹ k(X, x), L⁻¹ in `inverse`
@@ -28,7 +28,6 @@ optimiser samples the good one most. Its uncertainty is not added to the posteri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
@@ -88,7 +87,7 @@ class GaussianProcess:
         With more observations than this, hyper-parameters are learned from this many: those at evenly spaced ranks of
         the targets, best and worst included. The posterior is always that of all observations.
     n_starts
-        How many searches for hyper-parameters to run, from the likeliest of a few fixed points and an earlier result.
+        How many searches for hyper-parameters to run, from the likeliest of a few fixed points.
 
     Examples
     --------
@@ -131,14 +130,7 @@ class GaussianProcess:
         """α, shape ``(n,)``: the standardised mean at x is the constant mean plus k(x, X) α."""
         return self._fitted().weights
 
-    def fit(
-        self,
-        inputs: ArrayLike,
-        targets: ArrayLike,
-        *,
-        fixed_noise: ArrayLike | None = None,
-        warm_start: Hyperparameters | None = None,
-    ) -> Self:
+    def fit(self, inputs: ArrayLike, targets: ArrayLike) -> Self:
         """Learn hyper-parameters from observations and condition on them. The same data give the same result.
 
         Parameters
@@ -147,11 +139,6 @@ class GaussianProcess:
             Shape ``(n, d)``; n may be 0, which leaves the prior.
         targets
             Shape ``(n,)``.
-        fixed_noise
-            Known variances of single observations in squared units of the targets, shape ``(n,)``; the common noise is
-            learned on top of them.
-        warm_start
-            Hyper-parameters of an earlier fit, one more point to start from.
 
         Notes
         -----
@@ -161,23 +148,16 @@ class GaussianProcess:
         inputs, targets = checked_observations(inputs, targets)
         standardisation = Standardisation.of(targets)
         standardised = standardisation.apply(targets)
-        variances = _checked_noise(fixed_noise, len(targets), standardisation)
-        prior = self._prior(inputs.shape[1])
+        prior = dimension_scaled_prior(inputs.shape[1]) if self.prior == "dimension_scaled" else self.prior
         default = default_hyperparameters(inputs.shape[1], prior, ard=self.ard)
         if len(targets) < 2 or standardisation.constant:
             learned = default
         else:
             chosen = spread_over_ranks(standardised, self.max_fit_points)
             learned = search_hyperparameters(
-                self.kernel,
-                inputs[chosen],
-                standardised[chosen],
-                variances if variances is None else variances[chosen],
-                prior,
-                [default] if warm_start is None else [default, warm_start],
-                self.n_starts,
+                self.kernel, inputs[chosen], standardised[chosen], prior, default, self.n_starts
             )
-        self._state = self._factorise(inputs, standardised, variances, learned, standardisation)
+        self._state = self._factorise(inputs, standardised, learned, standardisation)
         return self
 
     def condition(
@@ -185,15 +165,13 @@ class GaussianProcess:
         inputs: ArrayLike,
         targets: ArrayLike,
         hyperparameters: Hyperparameters,
-        *,
-        fixed_noise: ArrayLike | None = None,
         standardisation: Standardisation | None = None,
     ) -> Self:
         """Condition on observations under known hyper-parameters.
 
         Parameters
         ----------
-        inputs, targets, fixed_noise
+        inputs, targets
             As in `fit`.
         hyperparameters
             In units of standardised targets; a mean of ``None`` is estimated.
@@ -209,13 +187,10 @@ class GaussianProcess:
             )
         if standardisation is None:
             standardisation = Standardisation.of(targets)
-        variances = _checked_noise(fixed_noise, len(targets), standardisation)
-        self._state = self._factorise(
-            inputs, standardisation.apply(targets), variances, hyperparameters, standardisation
-        )
+        self._state = self._factorise(inputs, standardisation.apply(targets), hyperparameters, standardisation)
         return self
 
-    def add(self, inputs: ArrayLike, targets: ArrayLike, *, fixed_noise: ArrayLike | None = None) -> GaussianProcess:
+    def add(self, inputs: ArrayLike, targets: ArrayLike) -> GaussianProcess:
         """A new model with further observations, shapes ``(k, d)`` and ``(k,)``; this one is left as it is.
 
         Hyper-parameters, the mean among them, and the standardisation stay, so that a point costs O(n²): the way to
@@ -224,11 +199,10 @@ class GaussianProcess:
         state = self._fitted()
         inputs, targets = checked_observations(inputs, targets, columns=state.inputs.shape[1])
         known = state.hyperparameters
-        variances = _checked_noise(fixed_noise, len(targets), state.standardisation)
         with _threads_for(len(state.inputs)):
             cross = self._kernel_matrix(inputs, state.inputs, known)
             corner = self._kernel_matrix(inputs, None, known)
-            corner[np.diag_indices_from(corner)] += known.noise if variances is None else known.noise + variances
+            corner[np.diag_indices_from(corner)] += known.noise
             lower = extend_cholesky(state.lower, cross, corner)
         residuals = np.concatenate([state.residuals, state.standardisation.apply(targets) - state.mean])
         grown = replace(self)
@@ -259,7 +233,8 @@ class GaussianProcess:
             )
             # Multiplying by the inverse of a triangular factor takes half the time of solving with it.
             inverse = lapack.dtrtri(state.lower, lower=1)[0] if size else state.lower
-            for block in _blocks(len(candidates), rows) if size else ():
+            for start in range(0, len(candidates) if size else 0, rows):
+                block = slice(start, start + rows)
                 cross = covariances(candidates[block])
                 mean[block] += cross @ state.weights
                 # The transpose of a C-ordered block is the Fortran-ordered right side BLAS multiplies in place.
@@ -292,20 +267,12 @@ class GaussianProcess:
     def _kernel_matrix(self, left: Array, right: Array | None, known: Hyperparameters) -> Array:
         return kernel_matrix(self.kernel, left, right, np.log(known.length_scales), np.log(known.output_scale))
 
-    def _prior(self, dimensions: int) -> HyperparameterPrior | None:
-        return dimension_scaled_prior(dimensions) if self.prior == "dimension_scaled" else self.prior
-
     def _factorise(
-        self,
-        inputs: Array,
-        standardised: Array,
-        fixed_noise: Array | None,
-        known: Hyperparameters,
-        standardisation: Standardisation,
+        self, inputs: Array, standardised: Array, known: Hyperparameters, standardisation: Standardisation
     ) -> _Conditioned:
         with _threads_for(len(inputs)):
             matrix = self._kernel_matrix(inputs, None, known)
-            matrix[np.diag_indices_from(matrix)] += known.noise if fixed_noise is None else known.noise + fixed_noise
+            matrix[np.diag_indices_from(matrix)] += known.noise
             lower = jittered_cholesky(matrix)
             mean = known.mean
             if mean is None:
@@ -326,18 +293,3 @@ def _solve(lower: Array, right_side: Array) -> Array:
         return np.zeros(0)
     solution, _ = lapack.dpotrs(lower, right_side, lower=1)
     return np.asarray(solution, dtype=np.float64).reshape(-1)
-
-
-def _blocks(candidates: int, rows: int) -> Iterator[slice]:
-    for start in range(0, candidates, rows):
-        yield slice(start, start + rows)
-
-
-def _checked_noise(fixed_noise: ArrayLike | None, size: int, standardisation: Standardisation) -> Array | None:
-    """Variances of single observations in units of standardised targets."""
-    if fixed_noise is None:
-        return None
-    variances = np.asarray(fixed_noise, dtype=np.float64)
-    if variances.shape != (size,) or not (np.isfinite(variances) & (variances >= 0.0)).all():
-        raise InvalidInput(f"fixed_noise must be {size} finite variances of at least 0, got {variances!r}")
-    return np.asarray(variances / standardisation.scale / standardisation.scale)

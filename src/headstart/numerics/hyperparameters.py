@@ -26,7 +26,7 @@ is independent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -152,9 +152,8 @@ def search_hyperparameters(
     kernel: KernelName,
     inputs: Array,
     targets: Array,
-    fixed_noise: Array | None,
     prior: HyperparameterPrior | None,
-    starts: Sequence[Hyperparameters],
+    start: Hyperparameters,
     searches: int,
 ) -> Hyperparameters:
     """Likeliest hyper-parameters of one task; their mean is left ``None``.
@@ -163,37 +162,27 @@ def search_hyperparameters(
     ----------
     kernel
         Name of the covariance function.
-    inputs, targets, fixed_noise
-        Shapes ``(n, d)``, ``(n,)`` and ``(n,)`` or ``None``, in units of standardised targets.
+    inputs, targets
+        Shapes ``(n, d)`` and ``(n,)``; targets standardised.
     prior
         ``None`` for maximum likelihood.
-    starts
-        The default one, which says how many length scales there are and is also varied, and others, which are ignored
-        if they have another number of length scales.
+    start
+        Says how many length scales there are; searches begin there and at variations of it.
     searches
         How many of all starts, the likeliest first, to search from.
     """
-    default = starts[0]
-    if kernel != "linear" and len(default.length_scales) > 1 and prior is not None:
+    if kernel != "linear" and len(start.length_scales) > 1 and prior is not None:
         varying = np.ptp(inputs, axis=0) > 0.0
         if 0 < varying.sum() < len(varying):
-            # The data say nothing about the length scales of the other columns, and the default is the prior's mode.
-            found = search_hyperparameters(
-                kernel,
-                np.ascontiguousarray(inputs[:, varying]),
-                targets,
-                fixed_noise,
-                prior,
-                [_of_columns(start, varying) for start in starts if len(start.length_scales) == len(varying)],
-                searches,
-            )
-            lengths = default.length_scales.copy()
+            # The data say nothing about the length scales of the other columns, and the start is the prior's mode.
+            some = replace(start, length_scales=start.length_scales[varying])
+            part = np.ascontiguousarray(inputs[:, varying])
+            found = search_hyperparameters(kernel, part, targets, prior, some, searches)
+            lengths = start.length_scales.copy()
             lengths[varying] = found.length_scales
             return replace(found, length_scales=lengths)
-    parameters = len(default.length_scales)
-    box = np.log([LENGTH_SCALE_RANGE] * parameters + [OUTPUT_SCALE_RANGE, NOISE_RANGE])
-
-    evidence = _likelihood(kernel, inputs, targets, fixed_noise)
+    box = np.log([LENGTH_SCALE_RANGE] * len(start.length_scales) + [OUTPUT_SCALE_RANGE, NOISE_RANGE])
+    evidence = _likelihood(kernel, inputs, targets)
 
     def loss(vector: Array) -> tuple[float, Array]:
         value, gradient = evidence(vector)
@@ -203,13 +192,12 @@ def search_hyperparameters(
         return -value, -gradient
 
     spread = [
-        replace(default, length_scales=longer * default.length_scales, noise=noisier * default.noise)
+        np.log([*(longer * start.length_scales), start.output_scale, noisier * start.noise])
         for longer, noisier in _SPREAD
     ]
-    known = [start for start in starts[1:] if len(start.length_scales) == parameters]
     # Small matrices: a second BLAS thread costs more than it brings, and twenty times more on a busy machine.
     with one_blas_thread():
-        vectors = [np.clip(_as_vector(start), box[:, 0], box[:, 1]) for start in (*known, *spread)]
+        vectors = [np.clip(vector, box[:, 0], box[:, 1]) for vector in spread]
         vectors.sort(key=lambda vector: loss(vector)[0])
         results = [
             minimize(loss, vector, jac=True, method="L-BFGS-B", bounds=box, options=_SEARCH_OPTIONS)
@@ -219,33 +207,18 @@ def search_hyperparameters(
     if not np.isfinite(best.fun):
         raise NumericalError(
             f"the marginal likelihood of {len(targets)} observations must be finite, got {best.fun}; "
-            "check inputs and fixed_noise for extreme values"
+            "check the inputs for extreme values"
         )
     return Hyperparameters(np.exp(best.x[:-2]), float(np.exp(best.x[-2])), float(np.exp(best.x[-1])))
 
 
-def _likelihood(
-    kernel: KernelName, inputs: Array, targets: Array, fixed_noise: Array | None
-) -> Callable[[Array], tuple[float, Array]]:
+def _likelihood(kernel: KernelName, inputs: Array, targets: Array) -> Callable[[Array], tuple[float, Array]]:
     """From θ to ln p(y|θ) and its gradient."""
     if kernel != "linear":
-        return Evidence(kernel, inputs, targets, fixed_noise)
+        return Evidence(kernel, inputs, targets)
 
     def general(vector: Array) -> tuple[float, Array]:
-        likelihood = log_marginal_likelihood(
-            kernel, inputs, targets, vector[:-2], vector[-2], vector[-1], fixed_noise=fixed_noise, gradient=True
-        )
-        by = likelihood.gradient
-        assert by is not None
-        return float(likelihood.value), np.concatenate([by.log_length_scales, [by.log_output_scale, by.log_noise]])
+        found = log_marginal_likelihood(kernel, inputs, targets, vector[:-2], vector[-2], vector[-1])
+        return found.value, np.array([*found.by_log_length_scales, found.by_log_output_scale, found.by_log_noise])
 
     return general
-
-
-def _of_columns(hyperparameters: Hyperparameters, columns: NDArray[np.bool_]) -> Hyperparameters:
-    return replace(hyperparameters, length_scales=hyperparameters.length_scales[columns])
-
-
-def _as_vector(hyperparameters: Hyperparameters) -> Array:
-    positive = [*hyperparameters.length_scales, hyperparameters.output_scale, hyperparameters.noise]
-    return np.log(np.asarray(positive, dtype=np.float64))

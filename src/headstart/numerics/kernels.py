@@ -1,8 +1,5 @@
 """Covariance functions with vector-Jacobian products.
 
-Leading dimensions, written ``...``, are tasks: ``(n, d)`` is one task and ``(B, n, d)`` are B of them. Hyper-parameters
-broadcast over them, so tasks may share theirs or have their own.
-
 =========  ==========================  =========================================================================
 symbol     name in code                equation
 =========  ==========================  =========================================================================
@@ -48,25 +45,18 @@ _MATERN52_RATE = 5.0
 class KernelGradient:
     """Derivatives of a scalar by everything a kernel matrix was made of; each has the shape of what it belongs to.
 
-    Parameters
-    ----------
-    log_length_scales, log_output_scale
-        Summed over tasks that share the hyper-parameter.
-    left, right
-        By the inputs; ``None`` where they were not asked for. With one set of inputs (``right=None``) `left` holds the
-        whole derivative and `right` is ``None``.
+    `points` is ``None`` where it was not asked for.
     """
 
     log_length_scales: Array
-    log_output_scale: Array
-    left: Array | None = None
-    right: Array | None = None
+    log_output_scale: float
+    points: Array | None = None
 
 
 class Pullback(Protocol):
-    """Maps ∂L/∂K, shape ``(..., n, m)``, to the derivatives of L."""
+    """Maps ∂L/∂K, shape ``(n, n)``, to the derivatives of L."""
 
-    def __call__(self, upstream: Array, *, inputs: bool = True) -> KernelGradient: ...
+    def __call__(self, upstream: Array, *, by_points: bool = True) -> KernelGradient: ...
 
 
 def kernel_matrix(
@@ -83,22 +73,22 @@ def kernel_matrix(
     kernel
         Name of the covariance function.
     left
-        Points, shape ``(..., n, d)``.
+        Points, shape ``(n, d)``.
     right
-        Points, shape ``(..., m, d)``; ``None`` means `left` itself, whose distances to itself are then exactly 0.
+        Points, shape ``(m, d)``; ``None`` means `left` itself, whose distances to itself are then exactly 0.
     log_length_scales
-        Shape ``(..., d)``, or ``(..., 1)`` for one that all dimensions share.
+        Shape ``(d,)``, or ``(1,)`` for one that all dimensions share.
     log_output_scale
-        Shape ``(...)``.
+        A number.
 
     Returns
     -------
     matrix
-        Shape ``(..., n, m)``.
+        Shape ``(n, m)``.
     """
     lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
     if kernel == "linear":
-        matrix = _linear(left / lengths, (left if right is None else right) / lengths)
+        matrix = (left / lengths) @ ((left if right is None else right) / lengths).T
     else:
         squared = _scaled_squared_distances(left, right, lengths)[0]
         matrix = _matern52_in_place(squared) if kernel == "matern52" else _squared_exponential_in_place(squared)
@@ -114,7 +104,7 @@ class CrossKernel:
     Parameters
     ----------
     kernel, right, log_length_scales, log_output_scale
-        As in `kernel_matrix`, for a single task.
+        As in `kernel_matrix`.
     rows
         Most points in a block.
     """
@@ -124,7 +114,7 @@ class CrossKernel:
     ) -> None:
         lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
         self.kernel = kernel
-        self._inverse_lengths, self._scale = 1.0 / lengths[0], float(scale[0, 0])
+        self._inverse_lengths, self._scale = 1.0 / lengths, scale
         scaled_right = right * self._inverse_lengths
         center = scaled_right.mean(axis=0) if len(right) and kernel != "linear" else np.zeros(right.shape[1])
         self._center = center
@@ -154,100 +144,81 @@ class CrossKernel:
 def kernel_diagonal(
     kernel: KernelName, points: Array, log_length_scales: ArrayLike, log_output_scale: ArrayLike
 ) -> Array:
-    """Variance of each point, the diagonal of its `kernel_matrix`: shape ``(..., n)`` for points ``(..., n, d)``."""
+    """Variance of each point, the diagonal of its `kernel_matrix`: shape ``(n,)`` for points ``(n, d)``."""
     lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
-    if kernel == "linear":
-        scaled = points / lengths
-        variance = np.einsum("...ij,...ij->...i", scaled, scaled)
-    else:
-        variance = np.ones(points.shape[:-1])
-    return np.asarray(variance * scale[..., 0], dtype=np.float64)
+    if kernel != "linear":
+        return np.full(len(points), scale)
+    scaled = points / lengths
+    return np.asarray(np.einsum("ij,ij->i", scaled, scaled) * scale)
 
 
 def kernel_with_pullback(
-    kernel: KernelName,
-    left: Array,
-    right: Array | None,
-    log_length_scales: ArrayLike,
-    log_output_scale: ArrayLike,
+    kernel: KernelName, points: Array, log_length_scales: ArrayLike, log_output_scale: ArrayLike
 ) -> tuple[Array, Pullback]:
-    """`kernel_matrix`, and the function that carries derivatives by the matrix back to its ingredients.
+    """`kernel_matrix` of points with themselves, and the function that carries derivatives by it to its ingredients.
 
-    The function takes ``upstream``, shape ``(..., n, m)``, and ``inputs``: whether to differentiate by the points too.
+    The function takes ``upstream``, shape ``(n, n)``, and ``by_points``: whether to differentiate by the points too.
     """
     lengths, scale = _hyperparameters(kernel, log_length_scales, log_output_scale)
-    length_shape, scale_shape = np.shape(log_length_scales), np.shape(log_output_scale)
-    right_points = left if right is None else right
-
     if kernel == "linear":
-        scaled_left, scaled_right = left / lengths, right_points / lengths
-        matrix = scale * _linear(scaled_left, scaled_right)
+        scaled = points / lengths
+        matrix = scale * (scaled @ scaled.T)
     else:
-        squared, scaled_left, scaled_right = _scaled_squared_distances(left, right, lengths)
+        squared, scaled, _ = _scaled_squared_distances(points, None, lengths)
         value, slope = _PROFILES[kernel](squared)
         matrix, slope = scale * value, scale * slope
 
-    def pullback(upstream: Array, *, inputs: bool = True) -> KernelGradient:
-        by_log_scale = unbroadcast((upstream * matrix).sum(axis=(-2, -1)), scale_shape)
+    def pullback(upstream: Array, *, by_points: bool = True) -> KernelGradient:
+        by_log_scale = float((upstream * matrix).sum())
         weights = upstream * (scale if kernel == "linear" else slope)
-        toward_right = weights @ scaled_right
+        toward_right = weights @ scaled
         if kernel == "linear":
-            per_dimension = np.einsum("...ik,...ik->...k", scaled_left, toward_right)
+            per_dimension = np.einsum("ik,ik->k", scaled, toward_right)
         else:
-            rows, columns = weights.sum(axis=-1), weights.sum(axis=-2)
-            # Σ_ij W_ij (u_ik - v_jk)², multiplied out
-            per_dimension = np.einsum(
-                "...ik,...ik->...k", scaled_left, rows[..., None] * scaled_left - 2.0 * toward_right
-            ) + np.einsum("...jk,...jk,...j->...k", scaled_right, scaled_right, columns)
-        by_log_lengths = unbroadcast(-2.0 * per_dimension, length_shape)
-        if not inputs:
+            rows, columns = weights.sum(axis=1)[:, None], weights.sum(axis=0)[:, None]
+            # Σ_ij W_ij (u_ik - u_jk)², multiplied out
+            per_dimension = np.einsum("ik,ik->k", scaled, rows * scaled - 2.0 * toward_right)
+            per_dimension = per_dimension + np.einsum("jk,jk,j->k", scaled, scaled, columns[:, 0])
+        by_log_lengths = -2.0 * per_dimension
+        if len(lengths) == 1:
+            by_log_lengths = by_log_lengths.sum(keepdims=True)
+        if not by_points:
             return KernelGradient(by_log_lengths, by_log_scale)
 
-        toward_left = np.swapaxes(weights, -1, -2) @ scaled_left
+        toward_left = weights.T @ scaled
         if kernel == "linear":
             by_left, by_right = toward_right / lengths, toward_left / lengths
         else:
-            by_left = 2.0 * (rows[..., None] * scaled_left - toward_right) / lengths
-            by_right = 2.0 * (columns[..., None] * scaled_right - toward_left) / lengths
-        if right is None:
-            return KernelGradient(by_log_lengths, by_log_scale, unbroadcast(by_left + by_right, left.shape))
-        return KernelGradient(
-            by_log_lengths, by_log_scale, unbroadcast(by_left, left.shape), unbroadcast(by_right, right.shape)
-        )
+            by_left = 2.0 * (rows * scaled - toward_right) / lengths
+            by_right = 2.0 * (columns * scaled - toward_left) / lengths
+        return KernelGradient(by_log_lengths, by_log_scale, by_left + by_right)
 
     return matrix, pullback
 
 
-def _hyperparameters(kernel: str, log_length_scales: ArrayLike, log_output_scale: ArrayLike) -> tuple[Array, Array]:
-    """ℓ as ``(..., 1, d)`` and s as ``(..., 1, 1)``, ready to broadcast against points and matrices."""
+def _hyperparameters(kernel: str, log_length_scales: ArrayLike, log_output_scale: ArrayLike) -> tuple[Array, float]:
+    """ℓ, shape ``(d,)`` or ``(1,)``, and s."""
     if kernel not in get_args(KernelName):
         raise UnknownName(f"no kernel is called {kernel!r}; {suggestion(kernel, get_args(KernelName))}")
-    lengths = np.exp(np.asarray(log_length_scales, dtype=np.float64))[..., None, :]
-    scale = np.exp(np.asarray(log_output_scale, dtype=np.float64))[..., None, None]
-    return lengths, scale
-
-
-def _linear(scaled_left: Array, scaled_right: Array) -> Array:
-    return np.asarray(scaled_left @ np.swapaxes(scaled_right, -1, -2), dtype=np.float64)
+    return np.exp(np.asarray(log_length_scales, dtype=np.float64)), float(np.exp(log_output_scale))
 
 
 def _scaled_squared_distances(left: Array, right: Array | None, lengths: Array) -> tuple[Array, Array, Array]:
-    """q of every pair, shape ``(..., n, m)``, with the scaled and centred points it was made from."""
+    """q of every pair, shape ``(n, m)``, with the scaled and centred points it was made from."""
     scaled_right = (left if right is None else right) / lengths
     # The squares cancel to about machine precision times the largest of them, so the common offset goes first.
-    center = scaled_right.mean(axis=-2, keepdims=True) if scaled_right.shape[-2] else 0.0
+    center = scaled_right.mean(axis=0) if len(scaled_right) else 0.0
     scaled_right = scaled_right - center
     scaled_left = scaled_right if right is None else left / lengths - center
 
-    left_squares = np.einsum("...ij,...ij->...i", scaled_left, scaled_left)
-    right_squares = left_squares if right is None else np.einsum("...ij,...ij->...i", scaled_right, scaled_right)
-    squared: Array = scaled_left @ np.swapaxes(-2.0 * scaled_right, -1, -2)
-    squared += left_squares[..., :, None]
-    squared += right_squares[..., None, :]
+    left_squares = np.einsum("ij,ij->i", scaled_left, scaled_left)
+    right_squares = left_squares if right is None else np.einsum("ij,ij->i", scaled_right, scaled_right)
+    squared: Array = scaled_left @ (-2.0 * scaled_right).T
+    squared += left_squares[:, None]
+    squared += right_squares
     np.maximum(squared, 0.0, out=squared)
     if right is None:
-        diagonal = np.arange(squared.shape[-1])
-        squared[..., diagonal, diagonal] = 0.0
+        np.fill_diagonal(squared, 0.0)
     return squared, scaled_left, scaled_right
 
 
@@ -284,13 +255,3 @@ _PROFILES: dict[str, Callable[[Array], tuple[Array, Array]]] = {
     "matern52": _matern52,
     "squared_exponential": _squared_exponential,
 }
-
-
-def unbroadcast(value: Array, shape: tuple[int, ...]) -> Array:
-    """Undo broadcasting: sum `value` over the dimensions along which something of `shape` was repeated."""
-    value = np.asarray(value, dtype=np.float64)
-    extra = value.ndim - len(shape)
-    repeated = tuple(range(extra)) + tuple(
-        axis + extra for axis, size in enumerate(shape) if size == 1 and value.shape[axis + extra] != 1
-    )
-    return value.sum(axis=repeated).reshape(shape) if repeated else value

@@ -7,13 +7,11 @@ M          matrix        m × n; NaN where missing
 F          filled        M with a guess in place of what is missing
 U, s, Vᵀ   left, values, M ≈ U diag(s) Vᵀ; columns of U and rows of Vᵀ orthonormal, s descending
            right
-λ          shrinkage     every singular value is lowered by λ s_1 before cells are guessed from it
 =========  ============  ==========================================================================
 
 **Missing cells.** F starts from row and column means (`fill_by_means`). Then its leading singular factors are
 computed, their product is the next guess of the missing cells, and so on: expectation-maximisation of the truncated
-singular value decomposition, "soft impute" with λ > 0. λ keeps rows of which little was seen from being explained by
-factors that happen to fit what was seen.
+singular value decomposition.
 
 **Cost.** Factors come from the eigenvectors of the Gram matrix of the smaller side, summed over blocks of the larger
 one; products of blocks are in the precision of the matrix (single for F), their sums in double. Singular values far
@@ -115,9 +113,7 @@ def truncated_svd(matrix: Matrix, rank: int) -> LowRank:
     return LowRank(left, values, right)
 
 
-def complete(
-    matrix: Matrix, rank: int, *, shrinkage: float = 0.0, iterations: int = 10, tolerance: float = 1e-3
-) -> LowRank:
+def complete(matrix: Matrix, rank: int, *, iterations: int = 10, tolerance: float = 1e-3) -> LowRank:
     """The leading `rank` singular factors of a matrix with missing cells.
 
     Parameters
@@ -126,19 +122,14 @@ def complete(
         (m, n), NaN where missing.
     rank
         k; fewer factors are returned where there are fewer.
-    shrinkage
-        λ, at least 0 and below 1.
     iterations
         Most rounds of guessing the missing cells; 0 leaves them at `fill_by_means`.
     tolerance
         Ends when the guesses change by less than this, relative to the standard deviation of the cells that are there
         (root mean squares).
     """
-    if rank < 1 or not 0 <= shrinkage < 1 or iterations < 0:
-        raise InvalidInput(
-            "rank must be at least 1, shrinkage in [0, 1) and iterations at least 0, got "
-            f"{rank!r}, {shrinkage!r}, {iterations!r}"
-        )
+    if rank < 1 or iterations < 0:
+        raise InvalidInput(f"rank must be at least 1 and iterations at least 0, got {rank!r} and {iterations!r}")
     seen = np.isfinite(matrix)
     filled = fill_by_means(matrix)
     with one_blas_thread():
@@ -150,8 +141,7 @@ def complete(
         low, high = float(cells.min()), float(cells.max())
         missing = int(seen.size - seen.sum())
         for _ in range(iterations):
-            shrunk = np.maximum(factors.values - shrinkage * factors.values[0], 0.0)
-            scaled = (factors.left * shrunk).astype(np.float32)
+            scaled = (factors.left * factors.values).astype(np.float32)
             changed = 0.0
             for block in _blocks(filled.shape):
                 guess = np.clip(scaled @ factors.right[:, block].astype(np.float32), low, high)

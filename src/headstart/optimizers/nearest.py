@@ -74,37 +74,6 @@ def _taking_turns(lists: list[Rows]) -> Rows:
     return flat[np.sort(first)]
 
 
-def nearest_initial(
-    meta: MetaDataset, vectors: ArrayLike, k: int = 5, name: str | None = None, *, among: ArrayLike | None = None
-) -> Rows:
-    """Ids of `k` pipelines to begin a new task with: the best one of each of the nearest datasets.
-
-    As PMF and auto-sklearn begin. Where two of the datasets have the same best pipeline, farther ones fill up; where
-    even all of them do not have `k` different ones, their second best follow, and so on.
-
-    Parameters
-    ----------
-    meta
-        Training tasks, with meta-features.
-    vectors
-        Meta-features (k,) of the new task.
-    k
-        How many.
-    name
-        Which meta-features; the first ones when omitted.
-    among
-        Ids that may be chosen; all when omitted.
-    """
-    check_positive("k", k, whole=True)
-    order = Neighbourhood(meta.metafeatures[meta_features_name(meta, name)]).nearest(vectors)
-    allowed = np.ones(len(meta.pipelines), dtype=bool)
-    if among is not None:
-        allowed[:] = False
-        allowed[meta.everything.rows(np.asarray(among, dtype=np.int64))] = True
-    best = [row[allowed[row]] for row in best_columns(meta, len(meta.pipelines) if among is not None else k)]
-    return meta.pipelines.ids[_taking_turns([best[task] for task in order])[:k]]
-
-
 class Nearest(RecordedOptimizer):
     """The best pipelines of the nearest datasets in turns: the best of the nearest, of the second nearest, …
 

@@ -14,7 +14,7 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.normalisation import mean_ranks
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, tried_ids
-from headstart.space.candidates import Candidates, Pool
+from headstart.space.candidates import Candidates, Pool, find_ids
 from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
@@ -50,18 +50,10 @@ class KnownCandidates:
 
     def places(self, ids: Rows) -> Rows:
         """Positions among the known candidates of candidates with these ids; -1 for one that is not known."""
-        return _find(self.encoded.ids, ids, self._sorted)
+        return find_ids(self.encoded.ids, self._sorted, ids)
 
     def __len__(self) -> int:
         return len(self.encoded)
-
-
-def _find(known: Rows, wanted: Rows, order: Rows) -> Rows:
-    """Positions of `wanted` in `known`, -1 where it is not there; `order` sorts `known`."""
-    if not len(known):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    places: Rows = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
-    return np.where(known[places] == wanted, places, -1)
 
 
 def _embedded(recorded: Encoded, space: PipelineSpace) -> tuple[Encoded, Rows]:

@@ -116,18 +116,8 @@ class TaskRun:
     suggestions: int
 
 
-def initial_ids(meta: MetaDataset, task: int, number: int, prescribed: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Ids of the pipelines that every method begins with on this task.
-
-    Parameters
-    ----------
-    meta, task
-        The meta-dataset and the position of the task in it.
-    number
-        Seeds the random candidate that follows when no initial pipeline has a value.
-    prescribed
-        Instead of those of the meta-dataset.
-    """
+def initial_ids(meta: MetaDataset, task: int, prescribed: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Ids of the pipelines that every method begins with on this task: those `prescribed`, or by the meta-dataset."""
     begin = tuple(meta.initial[task] if prescribed is None else prescribed)
     losses = meta.loss_row(task)
     if begin and np.isfinite(losses[meta.everything.rows(begin)]).any():
@@ -135,7 +125,7 @@ def initial_ids(meta: MetaDataset, task: int, number: int, prescribed: Sequence[
     known = np.flatnonzero(np.isfinite(losses))
     if len(known) == 0:
         raise InvalidInput(f"task {meta.tasks[task]!r} of meta-dataset {meta.name!r} has no loss at all")
-    drawn = np.random.default_rng(number).choice(known)
+    drawn = np.random.default_rng(task).choice(known)
     return (*begin, int(meta.pipelines.ids[drawn]))
 
 
@@ -166,7 +156,7 @@ def run_task(
     initial
         Ids to begin with instead of those of the meta-dataset.
     """
-    begin = initial_ids(meta, task, task, initial)
+    begin = initial_ids(meta, task, initial)
     losses = meta.loss_row(task)
     optimum, worst = float(np.nanmin(losses)), float(np.nanmax(losses))
 
@@ -188,14 +178,12 @@ def run_task(
     )
 
 
-def expected_random(
-    meta: MetaDataset, task: int, evaluations: int = 100, *, per_step: int = 1, initial: Sequence[int] | None = None
-) -> Array:
+def expected_random(meta: MetaDataset, task: int, evaluations: int = 100, *, per_step: int = 1) -> Array:
     """Mean regret (evaluations,) of random search on a task, in closed form.
 
     The initial pipelines come before and are not drawn again.
     """
-    begin = initial_ids(meta, task, task, initial)
+    begin = initial_ids(meta, task)
     losses = np.asarray(meta.loss_row(task), dtype=np.float64)
     tried = losses[meta.everything.rows(begin)]
     rest = np.delete(losses, meta.everything.rows(begin))

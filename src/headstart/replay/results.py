@@ -6,7 +6,8 @@ Saved as one JSON file per meta-dataset and split, all methods together::
      "methods": {"gp": {"curves": [[…], …], "regret_mean": […], "regret_ci": […], "rank_mean": […], "rank_ci": […],
                         "seconds_per_suggestion": 0.05, "settings": {…}, "versions": {…}, …}}}
 
-``curves`` are tasks × evaluations, the mean over seeds; ``*_ci`` are half widths of 95 % intervals over tasks.
+``curves`` are tasks × evaluations, the mean over seeds; ``*_ci`` are half widths of 95 % intervals over tasks. In the
+file a number that stays the same for several evaluations is written once, with their number: ``[0.3, [0.1, 99]]``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -58,7 +60,29 @@ def wilcoxon(one: Array, other: Array) -> float:
 
 
 @dataclass
-class MethodResults(ABC):
+class Saved:
+    """What was found, kept as one JSON object with a member for each attribute."""
+
+    holds: ClassVar[str]
+    """What the file holds, in words."""
+
+    def save(self, path: Path) -> None:
+        """Write the file, all or nothing."""
+        write_whole(path, "{" + ",\n".join(self._members()) + "}\n")
+
+    def _members(self) -> list[str]:
+        return [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in vars(self).items()]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"{path} must hold {cls.holds} as JSON: {error}") from error
+
+
+@dataclass
+class MethodResults(Saved, ABC):
     """Results of methods that were run on the same things, in one JSON file.
 
     A subclass has attributes for what all methods share, `add_runs` and `line`.
@@ -69,8 +93,6 @@ class MethodResults(ABC):
         By the text that names them: `rows`, ``settings``, what it was ``given``, and other facts.
     """
 
-    holds: ClassVar[str]
-    """What the file holds, in words."""
     rows: ClassVar[str]
     """What of a method is a list with one part for each task, ``None`` where it could not be run."""
     methods: dict[str, dict[str, Any]] = field(default_factory=dict, kw_only=True)
@@ -110,24 +132,23 @@ class MethodResults(ABC):
                 )
         return found
 
-    def save(self, path: Path) -> None:
-        """Write the file, all or nothing: one line for each row of each method, so that it is readable and small."""
-        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in self.shared().items()]
+    def _members(self) -> list[str]:
+        """One line for each row of each method, so that the file is readable and small."""
+        members = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in self.shared().items()]
         methods = []
         for name in sorted(self.methods):
             entry = dict(self.methods[name])
-            rows = ",\n".join(_json(row) for row in entry.pop(self.rows))
+            rows = ",\n".join(_json(in_runs(row) if isinstance(row, list) else row) for row in entry.pop(self.rows))
             facts = [f"{json.dumps(key)}: {_json(value)}" for key, value in sorted(entry.items())]
             methods.append(f'{json.dumps(name)}: {{\n"{self.rows}": [\n{rows}],\n' + ",\n".join(facts) + "}")
-        lines.append('"methods": {\n' + ",\n".join(methods) + "}")
-        write_whole(path, "{" + ",\n".join(lines) + "}\n")
+        return [*members, '"methods": {\n' + ",\n".join(methods) + "}"]
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path} must hold {cls.holds} as JSON: {error}") from error
+        found = super().load(path)
+        for entry in found.methods.values():
+            entry[cls.rows] = [out_of_runs(row) if isinstance(row, list) else row for row in entry.get(cls.rows, ())]
+        return found
 
 
 @dataclass
@@ -202,10 +223,18 @@ class Results(MethodResults):
             if name != best and entry["n_tasks"]:
                 entry["versus"] = {"method": best, **self.versus(name, best, self.evaluations)}
 
+    def by_regret(self) -> list[str]:
+        """Methods from the lowest mean regret at the end on; those that could not run on all tasks last."""
+
+        def place(method: str) -> tuple[bool, float, str]:
+            regret = self.methods[method]["regret_mean"][-1]
+            return not self.complete(method), np.inf if regret is None else regret, method
+
+        return sorted(self.methods, key=place)
+
     def best(self) -> str:
         """The method with the lowest mean regret at the end: of the ranked ones, if there are any."""
-        ordered = order_by_regret(self, self.evaluations)
-        ranked = set(self.ranked())
+        ordered, ranked = self.by_regret(), set(self.ranked())
         return next((name for name in ordered if name in ranked), ordered[0])
 
     def versus(self, method: str, other: str, evaluation: int) -> dict[str, Any]:
@@ -233,31 +262,12 @@ class Results(MethodResults):
         )
 
 
-_COLUMNS = 5
-
-
-def evaluations_shown(results: Results) -> list[int]:
-    """After how many evaluations figures are shown in tables."""
-    before = [e for e in EVALUATIONS if e < results.evaluations]
-    return [*before[-_COLUMNS + 1 :], results.evaluations]  # of more there is no room in a terminal
-
-
 def write_whole(path: Path, text: str) -> None:
     """Write a file, all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".unfinished")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)
-
-
-def order_by_regret(results: Results, evaluation: int) -> list[str]:
-    """Methods from the lowest mean regret after so many evaluations on; those that could not run on all tasks last."""
-
-    def place(method: str) -> tuple[bool, float, str]:
-        regret = results.methods[method]["regret_mean"][evaluation - 1]
-        return not results.complete(method), np.inf if regret is None else regret, method
-
-    return sorted(results.methods, key=place)
 
 
 def _number(value: Any, digits: int = _DIGITS) -> float | None:
@@ -270,6 +280,11 @@ def rounded(values: Array, digits: int = _DIGITS) -> list[float | None]:
     return [_number(value, digits) for value in values]
 
 
+def numbers(values: Sequence[float | None]) -> Array:
+    """What `rounded` gave as an array, with NaN where there is no number."""
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
 def shown(value: float | None, form: str = ".4f") -> str:
     """A number for people; a dash where there is none.
 
@@ -277,6 +292,21 @@ def shown(value: float | None, form: str = ".4f") -> str:
     ('0.1235', '–')
     """
     return "–" if value is None else format(value, form)
+
+
+def in_runs(row: list[Any]) -> list[Any]:
+    """Numbers in which one that follows itself is a pair: the number, and how often it stands there.
+
+    >>> in_runs([0.3, 0.1, 0.1, 0.1])
+    [0.3, [0.1, 3]]
+    """
+    runs = [(number, len(list(same))) for number, same in groupby(row)]
+    return [number if times == 1 else [number, times] for number, times in runs]
+
+
+def out_of_runs(runs: list[Any]) -> list[Any]:
+    """Inverse of `in_runs`; plain numbers stay as they are."""
+    return [number for run in runs for number in ([run[0]] * run[1] if isinstance(run, list) else [run])]
 
 
 def _json(value: Any) -> str:

@@ -7,12 +7,11 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,12 +22,11 @@ from headstart.metafeatures.tables import with_metafeatures
 from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
 from headstart.replay.partition import Partition
-from headstart.replay.protocol import Method, TaskRun, run_task
+from headstart.replay.protocol import Method, run_task
 from headstart.replay.results import MethodResults, Results
 from headstart.replay.variants import Variant
 from headstart.store.filelock import FileLock
 
-Item = TypeVar("Item")
 Found = TypeVar("Found", bound=MethodResults)
 _PACKAGES = ("headstart", "numpy", "scipy", "scikit-learn", "torch")
 
@@ -46,17 +44,9 @@ class Reporter:
         """A method is finished; the line says what came of it."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One run of one method."""
-
-    task: int
-    seed: int
-
-    @property
-    def stream(self) -> int:
-        """The seed of this run: another one for each task, or random numbers would be the same on all of them."""
-        return int(np.random.SeedSequence([self.seed, self.task]).generate_state(1)[0])
+def seed_of_run(task: int, seed: int) -> int:
+    """Another one for each task, or random numbers would be the same on all of them."""
+    return int(np.random.SeedSequence([seed, task]).generate_state(1)[0])
 
 
 def replay(
@@ -108,7 +98,7 @@ def replay(
     results = results.in_file(out)
     designs = partition.initial_designs(meta)
     given = given_to(meta, partition, designs, variant)
-    cells = {f"task {task}, seed {seed}": Cell(task, seed) for task in tasks for seed in range(seeds)}
+    cells = {f"task {task}, seed {seed}": (task, seed) for task in tasks for seed in range(seeds)}
     for method in wanted:
         results = run_method(
             results,
@@ -164,12 +154,11 @@ def run_method(
         progress.done(f"{method}: already known")
         return results
     head = {"method": method, "settings": settings, "given": given, **results.shared()}
-    names = {item: name for name, item in items.items()}
-    with Log(out, method, head) as log, one_blas_thread():
+    with closing(Log(out, method, head)) as log, one_blas_thread():
         found = {line["item"]: line["run"] for line in log.found if line.get("item") in items}
         facts: dict[str, Any] = next((line["facts"] for line in log.found if "facts" in line), {})
         try:
-            left = [item for name, item in items.items() if name not in found]
+            left = {name: item for name, item in items.items() if name not in found}
             if left:
                 progress.learning(method)
                 started = time.perf_counter()
@@ -179,9 +168,9 @@ def run_method(
                     facts = {"meta_seconds": round(time.perf_counter() - started, 2), **learned}
                     log.write({"facts": facts})
                 progress.running(method, len(found), len(items))
-                for item, value in each(run, shared, left, jobs):
-                    found[names[item]] = value
-                    log.write({"item": names[item], "run": value})
+                for name, value in each(run, shared, left, jobs):
+                    found[name] = value
+                    log.write({"item": name, "run": value})
                     progress.running(method, len(found), len(items))
         except skipped as error:
             found, facts = {}, {"left_out": str(error)}
@@ -220,16 +209,15 @@ def _one(
     method: Method,
     evaluations: int,
     designs: dict[int, tuple[int, ...]],
-    cell: Cell,
+    cell: tuple[int, int],
 ) -> dict[str, Any]:
+    task, seed = cell[0], seed_of_run(*cell)
     try:
-        run: TaskRun = run_task(
-            optimizer, meta, cell.task, evaluations, cell.stream, per_step=method.per_step, initial=designs[cell.task]
-        )
+        run = run_task(optimizer, meta, task, evaluations, seed, per_step=method.per_step, initial=designs[task])
     except NeedsTable as error:
         return {"regrets": None, "seconds": 0.0, "suggestions": 0, "reason": str(error)}
     except HeadstartError as error:
-        raise type(error)(f"{method.text} on task {meta.tasks[cell.task]!r}: {error}") from error
+        raise type(error)(f"{method.text} on task {meta.tasks[task]!r}: {error}") from error
     return {"regrets": [float(r) for r in run.regrets], "seconds": run.seconds, "suggestions": run.suggestions}
 
 
@@ -267,10 +255,8 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     found = {}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -278,9 +264,9 @@ def versions() -> dict[str, str]:
 
 
 def each(
-    function: Callable[..., Any], shared: Sequence[Any], items: Sequence[Item], jobs: int
-) -> Iterator[tuple[Item, Any]]:
-    """``function(*shared, item)`` of every item, with the item, in the order they finish.
+    function: Callable[..., Any], shared: Sequence[Any], items: Mapping[str, Any], jobs: int
+) -> Iterator[tuple[str, Any]]:
+    """``function(*shared, item)`` of every item, with its name, in the order they finish.
 
     Parameters
     ----------
@@ -289,13 +275,13 @@ def each(
     shared
         What all need, such as a trained method and the recorded results.
     items
-        What differs.
+        What differs, by name.
     jobs
         How many at a time, each in a process of its own; 1 does all in this one.
     """
     if jobs == 1 or len(items) == 1:
-        for item in items:
-            yield item, function(*shared, item)
+        for name, item in items.items():
+            yield name, function(*shared, item)
         return
     import joblib
 
@@ -304,7 +290,7 @@ def each(
         path = Path(folder) / "shared.joblib"
         joblib.dump(tuple(shared), path)
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
-        yield from parallel(joblib.delayed(_one_of)(function, str(path), item) for item in items)
+        yield from parallel(joblib.delayed(_one_of)(function, str(path), *item) for item in items.items())
 
 
 @lru_cache(maxsize=1)
@@ -315,9 +301,9 @@ def _loaded(path: str) -> tuple[Any, ...]:
     return loaded
 
 
-def _one_of(function: Callable[..., Any], path: str, item: Item) -> tuple[Item, Any]:
+def _one_of(function: Callable[..., Any], path: str, name: str, item: Any) -> tuple[str, Any]:
     with one_blas_thread():
-        return item, function(*_loaded(path), item)
+        return name, function(*_loaded(path), item)
 
 
 class Log:
@@ -381,9 +367,3 @@ class Log:
             self._file = None
         if done and self._path is not None:
             self._path.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

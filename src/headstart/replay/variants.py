@@ -87,16 +87,16 @@ def sparse(share: float, seed: int = 0) -> Variant:
     return Variant("sparse", learning)
 
 
-def share(part: float, seed: int = 0) -> Variant:
+def share(part: float) -> Variant:
     """A variant with a share of the tasks: of the training and of the validation tasks, at least one of each.
 
-    Tasks are drawn evenly at random; with the same seed those of a smaller share are among those of a larger one.
+    Tasks are drawn evenly at random; those of a smaller share are among those of a larger one.
     """
     if not 0 < part <= 1:
         raise InvalidInput(f"the share of tasks must be above 0 and at most 1, got {part!r}")
 
     def learning(meta: MetaDataset, partition: Partition) -> MetaDataset:
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         kept = []
         for tasks in (partition.train, partition.validation):
             order = rng.permutation(np.asarray(tasks, dtype=np.int64))
@@ -106,7 +106,7 @@ def share(part: float, seed: int = 0) -> Variant:
     return Variant(f"share{part:g}", learning)
 
 
-def only(ids: Collection[str], name: str = "few") -> Variant:
+def only(ids: Collection[str]) -> Variant:
     """A variant with these tasks alone, of the training and the validation tasks.
 
     None is set apart for validation: the others are not to be known, so methods hold out some of these.
@@ -118,4 +118,4 @@ def only(ids: Collection[str], name: str = "few") -> Variant:
             raise InvalidInput(f"none of the {len(ids)} tasks is among the training tasks of {meta.name!r}")
         return meta.learning(known)
 
-    return Variant(name, learning)
+    return Variant("few", learning)

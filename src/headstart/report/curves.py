@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, MissingDependency
-from headstart.replay.results import order_by_regret
+from headstart.replay.results import numbers
 
 if TYPE_CHECKING:
     from headstart.replay.results import Results
@@ -53,31 +53,20 @@ def figure_in(path: Path, size: tuple[float, float]) -> Iterator[Any]:
         figure.savefig(path, dpi=150, metadata=changing[path.suffix])
 
 
-def plot_results(results: Results, path: Path, methods: Sequence[str] | None = None) -> None:
+def plot_results(results: Results, path: Path) -> None:
     """Draw two panels, mean rank (ranked methods) and mean regret, into an .svg, .png or .pdf file.
 
-    Parameters
-    ----------
-    results
-        Of a replay.
-    path
-        Where to.
-    methods
-        Those drawn in colour, in this order; the others are grey. All when omitted, or of many those with the lowest
-        regret in the end.
+    Of many methods those with the lowest regret in the end have a colour, and the others are grey.
     """
-    ordered = order_by_regret(results, results.evaluations)
+    ordered = results.by_regret()
     best = ordered if len(ordered) <= _COLOURS else ordered[:_OF_MANY]
-    shown = list(best if methods is None else methods)
     with figure_in(path, (11, max(4.6, _LABEL_HEIGHT * len(ordered)))) as figure:
         left, right = figure.subplots(1, 2)
-        chosen = dict(zip(shown, colours(len(shown)), strict=True))
+        chosen = dict(zip(best, colours(len(best)), strict=True))
         ranked = [name for name in ordered if results.methods[name]["rank_mean"] is not None]
-        _panel(left, results, ranked, "rank", chosen)
         complete = [name for name in ordered if results.complete(name)]
+        _panel(left, results, ranked, "rank", chosen)
         _panel(right, results, complete, "regret", chosen)
-        left.set_ylabel("mean rank")
-        right.set_ylabel("mean regret")
         right.set_yscale("log")
         _label(left, ranked, results, "rank", chosen)
         _label(right, complete, results, "regret", chosen)
@@ -87,25 +76,27 @@ def plot_results(results: Results, path: Path, methods: Sequence[str] | None = N
 def _panel(axes: Any, results: Results, names: Sequence[str], what: str, colours: dict[str, Any]) -> None:
     steps = np.arange(1, results.evaluations + 1)
     for name in names:
-        entry = results.methods[name]
-        mean = np.array([np.nan if v is None else v for v in entry[f"{what}_mean"]], dtype=float)
-        width = np.array([np.nan if v is None else v for v in entry[f"{what}_ci"]], dtype=float)
+        mean, width = (numbers(results.methods[name][f"{what}_{part}"]) for part in ("mean", "ci"))
+        coloured = name in colours
         colour = colours.get(name, _GREY)
-        axes.plot(
-            steps, mean, color=colour, linewidth=1.4 if name in colours else 0.6, zorder=2 if name in colours else 1
-        )
-        if name in colours and len(names) <= 8:
+        axes.plot(steps, mean, color=colour, linewidth=1.4 if coloured else 0.6, zorder=2 if coloured else 1)
+        if coloured and len(names) <= 8:
             axes.fill_between(steps, mean - width, mean + width, color=colour, alpha=0.12, linewidth=0)
-    axes.set_xlabel("evaluations")
     axes.set_xlim(1, results.evaluations)
+    over_evaluations(axes, f"mean {what}")
+
+
+def over_evaluations(axes: Any, quantity: str) -> None:
+    """Label the axes of a panel that shows a quantity over evaluations."""
+    axes.set_xlabel("evaluations")
+    axes.set_ylabel(quantity)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.5)
 
 
 def _label(axes: Any, names: Sequence[str], results: Results, what: str, colours: dict[str, Any]) -> None:
     """Names at the ends of the lines, moved apart where they would overlap."""
-    ends = {n: results.methods[n][f"{what}_mean"][-1] for n in names}
-    ends = {n: y for n, y in ends.items() if y is not None and np.isfinite(y)}
+    ends = {n: y for n in names if (y := results.methods[n][f"{what}_mean"][-1]) is not None}
     if not ends:
         return
     positive = [y for y in ends.values() if y > 0]

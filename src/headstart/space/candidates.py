@@ -23,6 +23,14 @@ Given = Mapping[str, str | Sequence[str]]
 POOL_NEIGHBOURS = 20
 
 
+def find_ids(known: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions of `wanted` in `known`, -1 for what is not there; `order` sorts `known`."""
+    if not len(known):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    places = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
+    return np.where(known[places] == wanted, places, -1)
+
+
 @runtime_checkable
 class Candidates(Protocol):
     """Where the next pipeline may come from.
@@ -90,12 +98,10 @@ class Pool:
     def rows(self, ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Positions in the pool of the pipelines with these ids."""
         wanted = np.asarray(ids, dtype=np.int64)
-        known = self._pipelines.ids
-        places = np.searchsorted(known, wanted, sorter=self._sorted)
-        rows = self._sorted[np.minimum(places, len(known) - 1)]
-        missing = wanted[known[rows] != wanted]
+        rows = find_ids(self._pipelines.ids, self._sorted, wanted)
+        missing = wanted[rows < 0]
         if len(missing):
-            raise UnknownPipeline(f"pipeline #{missing[0]} is not in this pool of {len(known)} recorded pipelines")
+            raise UnknownPipeline(f"pipeline #{missing[0]} is not in this pool of {len(self)} recorded pipelines")
         return rows
 
     def find(self, encoded: Encoded) -> NDArray[np.int64]:
@@ -108,9 +114,8 @@ class Pool:
         if encoded.space != self.space:
             return positions
         known, order = (self._pipelines.ids, self._sorted) if encoded.recorded else self._contents
-        places = np.searchsorted(known, encoded.ids, sorter=order)
-        rows = order[np.minimum(places, len(known) - 1)]
-        found = np.flatnonzero(known[rows] == encoded.ids)
+        rows = find_ids(known, order, encoded.ids)
+        found = np.flatnonzero(rows >= 0)
         there, here = self._pipelines.take(rows[found]), encoded.take(found)
         same = (there.choice == here.choice).all(axis=1) & (there.values == here.values).all(axis=1)
         if there.order is not None and here.order is not None:

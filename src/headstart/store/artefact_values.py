@@ -46,7 +46,12 @@ class ArtefactRecord:
         return f"{self.number:06d}-{self.name}{self.suffix}"
 
     def __str__(self) -> str:
-        return f"artefact {self.name!r} of trial {self.number}"
+        return called(self.name, self.number)
+
+
+def called(name: str, number: int) -> str:
+    """An artefact in messages."""
+    return f"artefact {name!r} of trial {number}"
 
 
 def check_names(names: Iterable[str], number: int) -> None:
@@ -94,57 +99,36 @@ def load(data: bytes, record: ArtefactRecord, *, trusted: bool) -> Any:
     return data
 
 
-class HashingWriter:
-    """A file to write to that counts and hashes what goes through."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._hash = hashlib.sha256()
-        self._size = 0
-
-    def write(self, data: bytes | memoryview) -> int:
-        self._hash.update(data)
-        size = memoryview(data).nbytes
-        self._size += size
-        self._stream.write(data)
-        return size
-
-    def record(self, named: ArtefactRecord, suffix: str, content: bytes | None = None) -> ArtefactRecord:
-        return ArtefactRecord(
-            named.study_id, named.number, named.name, suffix, self._size, self._hash.hexdigest(), content
-        )
-
-
-def write_value(value: Any, writer: HashingWriter, record: ArtefactRecord) -> str:
+def write_value(value: Any, stream: IO[bytes], what: str) -> str:
     """Write a value that is in memory; returns the suffix that says how."""
     # Exactly an array: what a subclass adds, such as a mask, would not be in the file.
     if type(value) is np.ndarray and not value.dtype.hasobject:
-        np.lib.format.write_array(writer, value, allow_pickle=False)
+        np.lib.format.write_array(stream, value, allow_pickle=False)
         return ".npy"
     if isinstance(value, bytes):
-        writer.write(value)
+        stream.write(value)
         return ".bin"
     import cloudpickle
 
     try:
-        cloudpickle.dump(value, writer)
+        cloudpickle.dump(value, stream)
     except OSError:
         raise
     except Exception as error:
         raise InvalidInput(
-            f"{record} must be an array, bytes, a path or something that can be pickled, got "
+            f"{what} must be an array, bytes, a path or something that can be pickled, got "
             f"{type(value).__name__}: {error}"
         ) from error
     return ".pkl"
 
 
-def checked_source(path: Path, record: ArtefactRecord) -> str:
+def checked_source(path: Path, what: str) -> str:
     """Suffix for a file given by path; raises unless it is a plain file."""
     try:
         plain = stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
         plain = False
     if not plain:
-        raise InvalidInput(f"{record} must be an existing file and not a link, got {path}")
+        raise InvalidInput(f"{what} must be an existing file and not a link, got {path}")
     suffix = path.suffix.lower()
     return suffix if _SUFFIX.fullmatch(suffix) else ""

@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from headstart.errors import StoreError
 from headstart.store import schema
-from headstart.store.artefact_values import ArtefactRecord, HashingWriter, checked_source, write_value
+from headstart.store.artefact_values import ArtefactRecord, called, checked_source, write_value
 from headstart.store.database import Database
 from headstart.trials import SpooledFile
 
@@ -43,12 +43,11 @@ class Artefacts(ABC):
     def paths(self, records: Iterable[ArtefactRecord]) -> Mapping[str, Path]:
         """Files that hold the artefacts of a trial, by name."""
 
-    @abstractmethod
-    def sweep(self, study_id: int, records: Iterable[ArtefactRecord]) -> None:
+    def sweep(self, study_id: int, records: Iterable[ArtefactRecord]) -> None:  # noqa: B027
         """Remove what `save` left behind when the process died before the row was written."""
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027
+        """Remove what was kept only while the store was open."""
 
     def remove_sources(self, values: Mapping[str, Any]) -> None:
         """Remove the files that were handed over, whose content is now in the store."""
@@ -76,11 +75,13 @@ class FileArtefacts(Artefacts):
             directory = self._directory(study_id)
             for name, value in values.items():
                 with _writing(name, number):
-                    records.append(self._save_one(directory, ArtefactRecord(study_id, number, name, "", 0, ""), value))
+                    records.append(self._save_one(directory, study_id, number, name, value))
             with _writing("directory", number):
                 sync_directory(directory)
         except BaseException:
-            self._discard(records)
+            for record in records:
+                with contextlib.suppress(OSError):
+                    self._path(record).unlink()
             raise
         return records
 
@@ -94,29 +95,25 @@ class FileArtefacts(Artefacts):
                 raise StoreError(f"cannot create the directory {directory} for artefacts: {error}") from error
         return directory
 
-    def _save_one(self, directory: Path, record: ArtefactRecord, value: Any) -> ArtefactRecord:
+    def _save_one(self, directory: Path, study_id: int, number: int, name: str, value: Any) -> ArtefactRecord:
         # The dot keeps it apart from every artefact. No other thread uses the name: one at a time finishes a trial.
-        temporary = directory / f".{record.file_name}.tmp"
+        temporary = directory / f".{number:06d}-{name}.tmp"
         try:
             if isinstance(value, Path):
-                done = _link_or_copy(value, temporary, record)
+                suffix = checked_source(value, called(name, number))
+                _link_or_copy(value, temporary)
             else:
                 with open(temporary, "wb") as stream:
-                    writer = HashingWriter(stream)
-                    suffix = write_value(value, writer, record)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                done = writer.record(record, suffix)
-            os.replace(temporary, directory / done.file_name)
+                    suffix = write_value(value, stream, called(name, number))
+            with open(temporary, "rb+") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                record = ArtefactRecord(study_id, number, name, suffix, stream.tell(), digest)
+                os.fsync(stream.fileno())
+            os.replace(temporary, directory / record.file_name)
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink()
-        return done
-
-    def _discard(self, records: Iterable[ArtefactRecord]) -> None:
-        for record in records:
-            with contextlib.suppress(OSError):
-                self._path(record).unlink()
+        return record
 
     def read(self, record: ArtefactRecord) -> bytes:
         path = self._path(record)
@@ -137,9 +134,6 @@ class FileArtefacts(Artefacts):
             if path.name not in known:
                 with contextlib.suppress(OSError):
                     path.unlink()
-
-    def close(self) -> None:
-        pass
 
     def _path(self, record: ArtefactRecord) -> Path:
         return self._root / str(record.study_id) / record.file_name
@@ -162,15 +156,14 @@ class BlobArtefacts(Artefacts):
         records = []
         for name, value in values.items():
             with _writing(name, number):
-                buffer = io.BytesIO()
-                writer = HashingWriter(buffer)
-                record = ArtefactRecord(study_id, number, name, "", 0, "")
                 if isinstance(value, Path):
-                    suffix = checked_source(value, record)
-                    writer.write(value.read_bytes())
+                    suffix, content = checked_source(value, called(name, number)), value.read_bytes()
                 else:
-                    suffix = write_value(value, writer, record)
-                records.append(writer.record(record, suffix, buffer.getvalue()))
+                    buffer = io.BytesIO()
+                    suffix = write_value(value, buffer, called(name, number))
+                    content = buffer.getvalue()
+                digest = hashlib.sha256(content).hexdigest()
+                records.append(ArtefactRecord(study_id, number, name, suffix, len(content), digest, content))
         return records
 
     def read(self, record: ArtefactRecord) -> bytes:
@@ -204,9 +197,6 @@ class BlobArtefacts(Artefacts):
             ) from error
         return path
 
-    def sweep(self, study_id: int, records: Iterable[ArtefactRecord]) -> None:
-        pass  # a transaction that was not committed leaves nothing
-
     def close(self) -> None:
         if self._cache is not None:
             self._cache.cleanup()
@@ -236,29 +226,18 @@ class _FetchedFiles(Mapping[str, Path]):
         return dict, (dict(self),)
 
 
-def _linked(source: Path, target: Path) -> bool:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        return False
-    return True
-
-
-def _link_or_copy(source: Path, target: Path, record: ArtefactRecord) -> ArtefactRecord:
+def _link_or_copy(source: Path, target: Path) -> None:
     """Give a file a second, durable place.
 
     One that was handed over loses its first place when the row is written: no failure before that loses it. A user's
     file is copied, for the user may change it.
     """
-    suffix = checked_source(source, record)
     target.unlink(missing_ok=True)
-    if not (isinstance(source, SpooledFile) and _linked(source, target)):
-        shutil.copyfile(source, target)
-    with open(target, "rb+") as stream:
-        digest = hashlib.file_digest(stream, "sha256")
-        size = stream.tell()
-        os.fsync(stream.fileno())
-    return ArtefactRecord(record.study_id, record.number, record.name, suffix, size, digest.hexdigest())
+    if isinstance(source, SpooledFile):
+        with contextlib.suppress(OSError):  # another file system, or one without links
+            os.link(source, target)
+            return
+    shutil.copyfile(source, target)
 
 
 @contextlib.contextmanager
@@ -267,7 +246,7 @@ def _writing(name: str, number: int) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"artefact {name!r} of trial {number} cannot be written: {error}; free space or make the directory "
+            f"{called(name, number)} cannot be written: {error}; free space or make the directory "
             "writable, then try again; what was stored is intact"
         ) from error
 

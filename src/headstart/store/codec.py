@@ -48,10 +48,6 @@ def decode(text: str) -> Any:
     return json.loads(text, object_hook=_restored if '"$' in text else None)
 
 
-def encode_proposal(proposal: Proposal) -> str:
-    return encode(proposal.to_dict(), f"proposal {proposal.number}")
-
-
 def decode_proposal(text: str) -> Proposal:
     try:
         return Proposal.from_dict(decode(text))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from headstart.errors import StoreError
 from headstart.store import schema
+from headstart.store.filelock import let_go_in_forks
 
 Release = Callable[[], None]
 """Releases a study's lock."""
@@ -217,13 +217,4 @@ class Database:
             return schema.read_properties(connection) or {}
 
 
-_open: weakref.WeakSet[Database] = weakref.WeakSet()
-
-
-def _let_go_in_fork() -> None:
-    for database in list(_open):
-        database.let_go_in_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_fork)
+_open = let_go_in_forks(Database.let_go_in_fork)

@@ -6,7 +6,11 @@ import os
 import socket
 import sys
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+Held = TypeVar("Held")
 
 if sys.platform == "win32":
     import msvcrt
@@ -35,6 +39,19 @@ else:
 def holder_name() -> str:
     """This process, as named to whom it locks out."""
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def let_go_in_forks(let_go: Callable[[Held], None]) -> weakref.WeakSet[Held]:
+    """A set of objects; in a fork of this process `let_go` is called with each of them."""
+    held: weakref.WeakSet[Held] = weakref.WeakSet()
+
+    def in_child() -> None:
+        for one in list(held):
+            let_go(one)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_child)
+    return held
 
 
 class FileLock:
@@ -71,14 +88,5 @@ class FileLock:
         _held.discard(self)
 
 
-_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    """Close the descriptors that a fork copied: a child must not hold the lock on after its parent died."""
-    for lock in list(_held):
-        lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+# A fork copies the descriptors: a child must not hold the lock on after its parent died.
+_held = let_go_in_forks(FileLock.release)

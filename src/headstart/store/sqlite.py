@@ -73,7 +73,7 @@ class SQLiteBackend(Backend):
             return
         driver: Any = connection.connection.driver_connection
         give_up = time.monotonic() + _BUSY_SECONDS
-        while (mode := _journal_mode(driver)) != "wal":
+        while driver.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             # SQLite does not wait by itself here when other processes open the new store at the same moment.
             try:
                 mode = driver.execute("PRAGMA journal_mode=WAL").fetchone()[0]
@@ -85,11 +85,6 @@ class SQLiteBackend(Backend):
             if mode != "wal":
                 logger.warning("%s cannot use a write-ahead log (file system?): readers will block writers", self._file)
                 return
-
-
-def _journal_mode(driver: Any) -> str:
-    mode: str = driver.execute("PRAGMA journal_mode").fetchone()[0]
-    return mode
 
 
 def _set_up(driver: Any, _record: object) -> None:

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import URL, func, insert, make_url, select
+from sqlalchemy import URL, Column, func, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError
 
 from headstart.errors import InvalidInput, StoreError, StudyExists, StudyLocked, UnknownName, suggestion
@@ -159,19 +159,14 @@ class Store:
 
     def task(self, key: str) -> TaskRecord:
         """The task under a key; raises `UnknownName` if there is none."""
-        query = select(schema.tasks).where(schema.tasks.c.key == key)
-        with self._database.transaction() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None:
-            known = [task.key for task in self.tasks()]
-            raise UnknownName(f"no task {key!r} in the store at {self.location}; {suggestion(key, known)}")
-        return TaskRecord(row.key, codec.decode(row.info), row.created)
+        row = self._named("task", schema.tasks.c.key, key)
+        return TaskRecord(**{**row, "info": codec.decode(row["info"])})
 
     def tasks(self) -> list[TaskRecord]:
         """All tasks, oldest first."""
         with self._database.transaction() as connection:
             rows = connection.execute(select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.key)).all()
-        return [TaskRecord(row.key, codec.decode(row.info), row.created) for row in rows]
+        return [TaskRecord(**{**row._asdict(), "info": codec.decode(row.info)}) for row in rows]
 
     def create_study(self, name: str, task_key: str, seed: int, settings: Mapping[str, Any]) -> StudyLog:
         """Begin a study and open it for writing.
@@ -255,12 +250,15 @@ class Store:
         ]
 
     def _study_row(self, name: str) -> dict[str, Any]:
-        query = select(schema.studies).where(schema.studies.c.name == name)
+        return self._named("study", schema.studies.c.name, name)
+
+    def _named(self, what: str, column: Column[str], name: str) -> dict[str, Any]:
+        """The row whose column holds a name; raises `UnknownName` if there is none."""
         with self._database.transaction() as connection:
-            row = connection.execute(query).one_or_none()
-        if row is None:
-            known = [summary.name for summary in self.studies()]
-            raise UnknownName(f"no study {name!r} in the store at {self.location}; {suggestion(name, known)}")
+            row = connection.execute(select(column.table).where(column == name)).one_or_none()
+            if row is None:
+                known = connection.execute(select(column)).scalars().all()
+                raise UnknownName(f"no {what} {name!r} in the store at {self.location}; {suggestion(name, known)}")
         return row._asdict()
 
     def _writer(self, row: Mapping[str, Any]) -> StudyLog:
@@ -276,16 +274,17 @@ class Store:
             raise StudyLocked(
                 f"study {name!r} is being run by {lock}; wait for it or stop it; read_study can read it meanwhile"
             )
-        try:
-            log = StudyLog(self._database, self._artefacts, row, lock, lambda: self._forget(study_id))
-        except BaseException:
-            lock()
-            raise
-        self._writers[study_id] = log
-        return log
 
-    def _forget(self, study_id: int) -> None:
-        self._writers.pop(study_id, None)
+        def release() -> None:
+            lock()
+            self._writers.pop(study_id, None)
+
+        try:
+            self._writers[study_id] = StudyLog(self._database, self._artefacts, row, release)
+        except BaseException:
+            release()
+            raise
+        return self._writers[study_id]
 
 
 def _backend(location: str, create: bool) -> Backend:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self
 
@@ -69,29 +69,16 @@ class StudyView:
     ----------
     name, task_key, seed, settings
         As given when the study was created.
-    created
-        Unix time.
-    version
-        Headstart that created it.
     """
-
-    name: str
-    task_key: str
-    seed: int
-    settings: dict[str, Any]
-    created: float
-    version: str
 
     def __init__(self, database: Database, artefacts: Artefacts, row: Mapping[str, Any]) -> None:
         self._database = database
         self._artefacts = artefacts
         self._id: int = row["id"]
-        self.name = row["name"]
-        self.task_key = row["task_key"]
+        self.name: str = row["name"]
+        self.task_key: str = row["task_key"]
         self.seed = int(row["seed"])
-        self.settings = codec.decode(row["settings"])
-        self.created = row["created"]
-        self.version = row["version"]
+        self.settings: dict[str, Any] = codec.decode(row["settings"])
 
     def events(self) -> list[Proposal | Trial]:
         """Proposals asked for and trials told, in the order the optimizer saw them."""
@@ -189,11 +176,9 @@ class StudyLog(StudyView):
         artefacts: Artefacts,
         row: Mapping[str, Any],
         release: Release,
-        on_close: Callable[[], None],
     ) -> None:
         super().__init__(database, artefacts, row)
         self._release: Release | None = release
-        self._on_close = on_close
         self._mutex = threading.RLock()
         # What is logged, kept here too: only this object writes, so a mistake is found without a query.
         events = self._rows(_EVENTS)
@@ -208,8 +193,8 @@ class StudyLog(StudyView):
         """Log that the optimizer made these proposals, in this order; all of them or, on failure, none."""
         numbers = [proposal.number for proposal in proposals]
         rows = [
-            {"study_id": self._id, "number": proposal.number, "content": codec.encode_proposal(proposal)}
-            for proposal in proposals
+            {"study_id": self._id, "number": p.number, "content": codec.encode(p.to_dict(), f"proposal {p.number}")}
+            for p in proposals
         ]
         with self._mutex:
             self._check_open()
@@ -302,7 +287,6 @@ class StudyLog(StudyView):
             if self._release is not None:
                 self._release()
                 self._release = None
-                self._on_close()
 
     def __enter__(self) -> Self:
         return self

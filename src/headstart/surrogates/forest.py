@@ -8,7 +8,6 @@ from headstart.history import History
 from headstart.numerics.forest import Forest
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
-from headstart.surrogates.targets import checked_reshaping, reshaped
 
 _INACTIVE = -1.0
 """Outside the range of every column, so that one split tells active from inactive."""
@@ -23,22 +22,19 @@ class ForestSurrogate(Surrogate):
         Number of trees.
     min_samples_leaf
         Fewest trials in a leaf.
-    targets
-        How targets are reshaped before they are learned, see `headstart.surrogates.targets`.
     seed
         Of the trees; the same history gives the same forest.
     """
 
-    def __init__(self, n_trees: int = 30, min_samples_leaf: int = 3, targets: str = "as_is", seed: int = 0) -> None:
+    def __init__(self, n_trees: int = 30, min_samples_leaf: int = 3, seed: int = 0) -> None:
         self.n_trees = n_trees
         self.min_samples_leaf = min_samples_leaf
-        self.targets = checked_reshaping(targets)
         self.seed = seed
 
     def fit(self, history: History) -> Self:
         encoded, targets = history.with_pending()
         forest = Forest(n_trees=self.n_trees, min_samples_leaf=self.min_samples_leaf, seed=self.seed)
-        self._forest = forest.fit(encoded.features(_INACTIVE), reshaped(targets, self.targets))
+        self._forest = forest.fit(encoded.features(_INACTIVE), targets)
         return self
 
     def predict(self, encoded: Encoded) -> Prediction:

@@ -11,7 +11,6 @@ from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.kernels import KernelName
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
-from headstart.surrogates.targets import checked_reshaping, reshaped
 
 _LEAST_STD = 1e-9
 """Relative to that of the targets."""
@@ -31,21 +30,16 @@ class GPSurrogate(Surrogate):
         A length scale for each column instead of one for all.
     n_starts
         Searches for the hyper-parameters of the kernel.
-    targets
-        How targets are reshaped before they are learned, see `headstart.surrogates.targets`.
     """
 
-    def __init__(
-        self, kernel: KernelName = "matern52", ard: bool = True, n_starts: int = 1, targets: str = "as_is"
-    ) -> None:
+    def __init__(self, kernel: KernelName = "matern52", ard: bool = True, n_starts: int = 1) -> None:
         self.kernel: KernelName = kernel
         self.ard = ard
         self.n_starts = n_starts
-        self.targets = checked_reshaping(targets)
 
     def fit(self, history: History) -> Self:
         process = GaussianProcess(kernel=self.kernel, ard=self.ard, n_starts=self.n_starts)
-        process.fit(history.encoded.features(), reshaped(history.targets(), self.targets))
+        process.fit(history.encoded.features(), history.targets())
         if history.pending:
             waiting = history.waiting.features()
             process = process.add(waiting, process.posterior(waiting)[0])

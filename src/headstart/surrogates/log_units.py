@@ -1,9 +1,8 @@
 """Logarithmic units of losses.
 
 Most pipelines are bad, some are very bad, and all that matters is which of the good ones is best. In logarithmic units
-a loss of 0.010 is as far from 0.011 as 0.10 is from 0.11, so that a model spends itself on the good end. Unlike what is
-in `headstart.surrogates.targets`, these units do not depend on what was observed on a task, so what other tasks have
-told of losses in them can be used.
+a loss of 0.010 is as far from 0.011 as 0.10 is from 0.11, so that a model spends itself on the good end. The units do
+not depend on what was observed on a task, so what other tasks have told of losses in them can be used.
 
 ======  ============  ========================================================================================
 symbol  name in code  equation

@@ -143,11 +143,6 @@ class MetaTrained(Surrogate):
             self._kept[name] = (encoded, value)
         return value
 
-    def with_parameters(self, parameters: Parameters, space: PipelineSpace) -> Self:
-        """This surrogate with what another one of the same settings has learned."""
-        self._parameters, self._space = parameters, space
-        return self
-
 
 def checks_of(trained: Trained) -> Parameters:
     """How validation went, to be kept beside what was learned."""

@@ -168,8 +168,12 @@ def relative_log_seconds(seconds: Array) -> Array:
 
     Logarithms, averaged over tasks after each task's mean is taken off; 0 for a pipeline never timed.
     """
-    logs = np.log(seconds + OVERHEAD_SECONDS)
-    there = np.isfinite(logs)
-    of_tasks = np.where(there, logs, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    over = np.where(there, logs - of_tasks[:, None], 0.0)
+    return relative_to_tasks(np.log(seconds + OVERHEAD_SECONDS))
+
+
+def relative_to_tasks(values: Array) -> Array:
+    """Means (P,) over tasks of values (T, P), NaN where missing, after each task's mean is taken off; 0 without any."""
+    there = np.isfinite(values)
+    of_tasks = np.where(there, values, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    over = np.where(there, values - of_tasks[:, None], 0.0)
     return np.asarray(over.sum(axis=0) / np.maximum(there.sum(axis=0), 1))

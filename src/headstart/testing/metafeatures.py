@@ -7,12 +7,15 @@ import pickle
 import tempfile
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.evaluation.recorded import recorded_task
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.base import MetaFeatures
+from headstart.metafeatures.tables import with_metafeatures
 from headstart.registry import find_class
 from headstart.testing.tables import meta_with_tables
 
@@ -28,8 +31,13 @@ class MetaFeaturesContract(ABC):
         """What it learns from and then describes: at least two tasks, with what it needs."""
         return meta_with_tables()
 
+    _shared: ClassVar[dict[type, MetaFeatures]] = {}
+
     def extractor(self) -> MetaFeatures:
-        return self.make().meta_fit(self.meta())
+        """One that has learned, the same for all tests."""
+        if type(self) not in self._shared:
+            self._shared[type(self)] = self.make().meta_fit(self.meta())
+        return self._shared[type(self)]
 
     def vectors(self, extractor: MetaFeatures) -> list[NDArray[np.float64]]:
         """Of all tasks, made of nothing but what it says that it needs."""
@@ -49,7 +57,8 @@ class MetaFeaturesContract(ABC):
         assert all(np.isfinite(vector).all() for vector in vectors)
 
     def test_is_deterministic(self) -> None:
-        np.testing.assert_array_equal(self.vectors(self.extractor()), self.vectors(self.extractor()))
+        anew = self.make().meta_fit(self.meta())
+        np.testing.assert_array_equal(self.vectors(anew), self.vectors(self.extractor()))
 
     def test_tells_datasets_apart(self) -> None:
         first, second, *_ = self.vectors(self.extractor())
@@ -62,6 +71,23 @@ class MetaFeaturesContract(ABC):
             before = pickle.dumps(copy.deepcopy(dataset))
             extractor.transform(dataset, {name: vectors[0] for name, vectors in meta.metafeatures.items()})
             assert pickle.dumps(copy.deepcopy(dataset)) == before
+
+    def test_what_it_says_is_known_of_a_task_with_a_bound_and_a_table(self) -> None:
+        meta, extractor = self.meta(), self.extractor()
+        cost = np.tile(np.linspace(0, 1, len(meta.pipelines)), (len(meta), 1))
+        described, _ = with_metafeatures(
+            meta.changed(constraints={"cost": cost}), {"this": extractor}, range(len(meta))
+        )
+        task = recorded_task(described, 0, constraints="cost <= 0.3", table=True)
+        np.testing.assert_array_equal(task.metafeatures["this"], self.vectors(extractor)[0])
+
+    def test_learns_though_a_table_is_missing(self) -> None:
+        meta, extractor = self.meta(), self.make()
+        if extractor.needs.table:
+            some = meta.changed(tables=[None, *meta.tables[1:]])
+            vectors = with_metafeatures(some, {"this": extractor}, range(len(meta)))[0].metafeatures["this"]
+            assert np.isnan(vectors[0]).all()
+            assert np.isfinite(vectors[1:]).all()
 
     def test_comes_back_from_a_file(self) -> None:
         extractor = self.extractor()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,14 +10,16 @@ import pytest
 from numpy.typing import NDArray
 
 from headstart.history import History
+from headstart.optimizers.bayes import Bayes
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.task import Task
-from headstart.testing.examples import failed, live_task, pool_task, random_trials, small_meta
+from headstart.testing.examples import bounded, failed, random_trials
+from headstart.testing.learners import LearnerContract, search_with_late_results
 from headstart.trials import Proposal, Trial
 
 
-class SurrogateContract(ABC):
+class SurrogateContract(LearnerContract):
     """Subclass it in a test file, return your surrogate from `make`, and let pytest find the rest.
 
     ::
@@ -27,8 +29,6 @@ class SurrogateContract(ABC):
                 return MySurrogate()
     """
 
-    live = True
-    """Whether it takes pipelines it has never seen (False for transductive ones, which get pools only)."""
     learns = True
     """Whether its predictions must follow what it was shown."""
 
@@ -36,13 +36,8 @@ class SurrogateContract(ABC):
     def make(self) -> Surrogate:
         """A new surrogate, before `meta_fit`."""
 
-    @pytest.fixture(params=["live", "pool"])
-    def task(self, request: pytest.FixtureRequest) -> Task:
-        if request.param == "pool":
-            return pool_task()
-        if not self.live:
-            pytest.skip("works on recorded pipelines only")
-        return live_task()
+    def new(self, task: Task) -> Surrogate:  # noqa: ARG002
+        return self.make()
 
     def skip_unless_it_learns(self) -> None:
         if not self.learns:
@@ -50,9 +45,13 @@ class SurrogateContract(ABC):
 
     def model(self, task: Task) -> Surrogate:
         """A surrogate that is meta-trained (on tasks other than the one at hand) and started."""
-        surrogate = self.make().meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+        surrogate = self.learned(task)
         assert isinstance(surrogate, Surrogate), "meta_fit must return the surrogate: return self"
         return surrogate.start(task)
+
+    def answers(self, learner: Surrogate, task: Task) -> list[object]:
+        found = learner.start(task).fit(self.history(task, random_trials(task, 10))).predict(self.candidates(task))
+        return [found.mean.tolist(), None if found.std is None else found.std.tolist()]
 
     @staticmethod
     def same(one: Prediction, other: Prediction) -> None:
@@ -70,8 +69,8 @@ class SurrogateContract(ABC):
         return history
 
     @staticmethod
-    def candidates(task: Task, n: int = 40) -> Encoded:
-        return task.candidates.sample(np.random.default_rng(99), n)
+    def candidates(task: Task) -> Encoded:
+        return task.candidates.sample(np.random.default_rng(99), 40)
 
     def check(self, model: Surrogate, task: Task) -> None:
         prediction, n = model.predict(self.candidates(task)), len(self.candidates(task))
@@ -93,8 +92,8 @@ class SurrogateContract(ABC):
 
     def test_is_deterministic(self, task: Task) -> None:
         history = self.history(task, random_trials(task, 20))
-        predictions = [self.model(task).fit(history).predict(self.candidates(task)) for _ in range(2)]
-        self.same(*predictions)
+        models = (self.model(task), self.learned_anew(task).start(task))
+        self.same(*(model.fit(history).predict(self.candidates(task)) for model in models))
 
     def test_fit_forgets_earlier_fits(self, task: Task) -> None:
         trials = random_trials(task, 25)
@@ -106,7 +105,7 @@ class SurrogateContract(ABC):
         self.same(model.predict(candidates), fresh.predict(candidates))
 
     def test_start_leaves_other_tasks_alone(self, task: Task) -> None:
-        surrogate = self.make().meta_fit(small_meta().select([1, 2, 3, 4, 5]))
+        surrogate = self.learned_anew(task)
         first = surrogate.start(task).fit(self.history(task, random_trials(task, 12, seed=1)))
         before = first.predict(self.candidates(task))
         surrogate.start(task).fit(self.history(task, random_trials(task, 12, seed=2)))
@@ -203,10 +202,24 @@ class SurrogateContract(ABC):
         predicted = self.model(task).fit(history).predict(history.encoded).mean
         assert predicted[len(kept) :].mean() > predicted[: len(kept)].mean(), "failures must count as bad, never as 0"
 
-    def test_describes_itself_as_json(self) -> None:
-        import json
+    def test_a_bound_does_not_change_what_is_predicted(self, task: Task) -> None:
+        """What predicts losses knows nothing of bounds: who searches weighs them, and would do so twice."""
+        task = bounded(task)
+        trials = random_trials(task, 20)
+        free, bound = History(task.candidates), History(task.candidates, constraints=task.constraints)
+        for trial in trials:
+            free.add(trial)
+            bound.add(trial)
+        assert {bound.is_feasible(trial) for trial in trials if trial.outcome.ok} == {False, True}
+        model, candidates = self.model(task), self.candidates(task)
+        self.same(model.fit(free).predict(candidates), model.fit(bound).predict(candidates))
 
-        assert json.loads(json.dumps(self.make().describe()))["name"]
+    def test_is_searched_under_a_bound_that_bites(self, task: Task) -> None:
+        task = bounded(task, infeasible=2)
+        optimizer = Bayes(self.learned(task), n_initial=2, n_samples=40, n_starts=1)
+        first, rebuilt = optimizer.start(task, 4), optimizer.start(task, 4)
+        trials = search_with_late_results([first], rebuilt, asks=6, failing=0.0)
+        assert any(map(first.history.is_feasible, trials)), "nothing that satisfies the bound was found"
 
 
 def _rank_correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:

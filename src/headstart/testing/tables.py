@@ -30,8 +30,6 @@ def small_tables(n: int = 6, seed: int = 0) -> list[Dataset]:
     return found
 
 
-def meta_with_tables(n_tasks: int = 6, n_pipelines: int = 60, seed: int = 0) -> MetaDataset:
+def meta_with_tables() -> MetaDataset:
     """`small_meta` with a table for each task, in memory."""
-    return small_meta(n_tasks, n_pipelines, seed=seed).changed(
-        tables=[InMemory(table) for table in small_tables(n_tasks, seed)]
-    )
+    return small_meta().changed(tables=[InMemory(table) for table in small_tables()])

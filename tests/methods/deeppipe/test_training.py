@@ -42,7 +42,7 @@ def test_batches_hold_values_choices_and_losses_of_the_same_pipelines_where_cell
         batch = draw(tasks, np.random.default_rng(1), 5, 30, kind)
         assert not batch.mask.all()
         for b in range(len(batch)):
-            features = batch.features if kind == "crossed" else batch.features[b]
+            features = batch.points if kind == "crossed" else batch.points[b]
             known = batch.mask[b]
             assert known.sum() > 5
             seen, targets = (features @ weights)[known], batch.targets[b][known]
@@ -64,7 +64,7 @@ def test_the_likelihood_is_that_of_gpytorch_on_each_task(kind, missing, heads):
     found = log_likelihoods(network, tensors_of(parameters), batch)
     for b in range(len(batch)):
         known = batch.mask[b]
-        features = (batch.features if kind == "crossed" else batch.features[b])[known]
+        features = (batch.points if kind == "crossed" else batch.points[b])[known]
         outputs = network(parameters, features)
         kernel = gpytorch.kernels.MaternKernel(2.5, ard_num_dims=3).double()
         kernel.lengthscale = torch.from_numpy(np.exp(parameters[LENGTHS]))
@@ -104,8 +104,8 @@ def test_the_error_of_the_mean_counts_over_all_cells_that_are_known():
     tensors = tensors_of(parameters)
     for kind in ("crossed", "separate"):
         batch = draw(TaskBatches(meta, meta.pipelines.features()), np.random.default_rng(5), 4, 25, kind)
-        errors = batch.targets - network(parameters, batch.features.reshape(-1, network.features)).mean.reshape(
-            batch.features.shape[:-1]
+        errors = batch.targets - network(parameters, batch.points.reshape(-1, network.features)).mean.reshape(
+            batch.points.shape[:-1]
         )
         plain, weighted = (batch_loss(network, tensors, batch, w).item() for w in (0.0, 3.0))
         assert weighted - plain == pytest.approx(1.5 * np.square(errors[batch.mask]).mean())

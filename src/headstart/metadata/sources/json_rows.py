@@ -48,18 +48,6 @@ class _Text:
         self._start += 1
         return found
 
-    def until(self, end: str) -> str:
-        """Take all up to and with the next `end`."""
-        searched = self._start
-        while (place := self._text.find(end, searched)) < 0:
-            before = len(self._text) - self._start
-            if not self.more():
-                raise ValueError(f"the text ends before a {end!r}")
-            searched = before
-        taken = self._text[self._start : place + 1]
-        self._start = place + 1
-        return taken
-
     def value(self) -> Any:
         """Take a text, a list or an object."""
         if self.peek() not in '"[{':
@@ -109,7 +97,7 @@ def read_rows(
         if name in rows:
             text.expect("[")
             while text.peek() == "[":
-                take(name, json.loads(text.until("]")))
+                take(name, text.value())
                 if text.peek() == ",":
                     text.expect(",")
             text.expect("]")

@@ -28,7 +28,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any, Self, cast, get_args
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,21 +41,39 @@ from headstart.learning.deep_kernel import NOISE, SCALE, initial_kernel
 from headstart.learning.networks import Parameters
 from headstart.learning.training import Training, TrainingLike
 from headstart.metadata.metadataset import MetaDataset
-from headstart.methods.deeppipe.growth import grown
-from headstart.methods.deeppipe.network import MeanHead, NoiseHead, PipelineNetwork
-from headstart.methods.deeppipe.search import OFFSET, SCALES, ZERO, DeepSearch, FineTune, Targets
+from headstart.methods.deeppipe.growth import belonging_to, grown
+from headstart.methods.deeppipe.network import MeanHead, NoiseHead, Outputs, PipelineNetwork
 from headstart.methods.deeppipe.training import train_pipeline_network
+from headstart.methods.deeppipe.tuning import DeepKernel, located, tuned
+from headstart.numerics.affine_mixture import Levels
+from headstart.numerics.hyperparameters import spread_over_ranks
+from headstart.numerics.pool_posterior import PoolPosterior
+from headstart.numerics.standardisation import Standardisation
 from headstart.registry import create
+from headstart.space.candidates import Pool
+from headstart.space.encoded import Encoded
 from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
 from headstart.surrogates.base import Surrogate
-from headstart.surrogates.located_gp import Failures
+from headstart.surrogates.located_gp import Failures, LocatedGP
 from headstart.surrogates.meta_trained import checks_of
 from headstart.surrogates.mixture import Mixture
+from headstart.surrogates.posterior import Fixed, Located, Posterior
 from headstart.task import Task
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
+Targets = Literal["inferred", "standardised", "accuracy"]
+FineTune = Literal["none", "kernel", "all", "encoder"]
 
+_ZERO = 1.0
+"""The loss that counts as 0 where accuracies are learned."""
+_OFFSET, _SCALES = "levels.offset", "levels.scales"
+_LEVELS = np.exp(np.linspace(-1.5, 1.5, 5))
+_MOST_TO_TUNE = 300
+"""Observations that parameters are tuned on; of more these many, at evenly spaced ranks."""
+_LINKS = 20
 _WIDTHS, _NEW = "network.widths", "network.new"
 _N_SCALES = 9
 _PAPER_LAYERS = 4
@@ -61,7 +81,7 @@ _TRAINING = Training(1e-2, patience=30, n_tasks=24, n_pipelines=96)
 _PAPER_TRAINING = Training(1e-4, final_rate=1.0, patience=10, n_tasks=1, n_pipelines=1000)
 
 
-class DeepPipe(DeepSearch):
+class DeepPipe(LocatedGP):
     """Gaussian process over learned embeddings of pipelines; the defaults are ours, `paper` has those of the paper.
 
     Meta-training needs torch; everything after it NumPy alone.
@@ -93,6 +113,7 @@ class DeepPipe(DeepSearch):
         Of meta-training: most steps, how (see `Training`; a mapping changes some of the defaults), the seed.
     """
 
+    own_noise = False
     adjustable = frozenset({"fine_tune", "fine_tune_steps", "fine_tune_rate", "looseness", "failures"})
 
     def __init__(
@@ -186,8 +207,8 @@ class DeepPipe(DeepSearch):
         initial = self._initial(network, rng)
         if self.targets == "accuracy":  # in their own unit, at whose size the kernel begins
             for tasks in (training, validation):
-                tasks.means[:], tasks.stds[:] = ZERO, 1.0
-            offset, scale = levels[OFFSET][0] - ZERO, float(np.median(levels[SCALES]))
+                tasks.means[:], tasks.stds[:] = _ZERO, 1.0
+            offset, scale = levels[_OFFSET][0] - _ZERO, float(np.median(levels[_SCALES]))
             initial[SCALE] = np.array(np.log(offset**2 + scale**2))
             initial[NOISE] = initial[NOISE] + 2.0 * np.log(scale)
         trained = train_pipeline_network(network, initial, training, validation, self.steps, self.training, rng)
@@ -195,7 +216,7 @@ class DeepPipe(DeepSearch):
 
     def restored(self) -> None:
         wanted = self._initial(self.network, np.random.default_rng(0))
-        wanted |= {OFFSET: np.zeros(2), SCALES: self._parameters.get(SCALES, np.zeros(1))}
+        wanted |= {_OFFSET: np.zeros(2), _SCALES: self._parameters.get(_SCALES, np.zeros(1))}
         for name, value in wanted.items():
             found = self._parameters.get(name)
             if found is None or found.shape != value.shape or not np.isfinite(found).all():
@@ -208,12 +229,12 @@ class DeepPipe(DeepSearch):
                 )
 
     def _new_network(self, space: PipelineSpace) -> PipelineNetwork:
-        layers = max(1, _PAPER_LAYERS - self.encoder_layers) if self.aggregation_layers is None else None
+        layers = self.aggregation_layers
         return PipelineNetwork(
             space,
             factor=self.factor,
             encoder_layers=self.encoder_layers,
-            aggregation_layers=layers if layers is not None else cast(int, self.aggregation_layers),
+            aggregation_layers=max(1, _PAPER_LAYERS - self.encoder_layers) if layers is None else layers,
             outputs=self.outputs,
             mean=self.mean,
             noise=self.noise,
@@ -229,7 +250,7 @@ class DeepPipe(DeepSearch):
         scales = np.maximum(scales, 1e-3 * float(np.median(scales)))
         grid = np.unique(np.quantile(scales, (np.arange(_N_SCALES) + 0.5) / _N_SCALES))
         spread = max(float(offsets.std()), float(np.median(scales)))
-        return {OFFSET: np.array([offsets.mean(), spread]), SCALES: grid}
+        return {_OFFSET: np.array([offsets.mean(), spread]), _SCALES: grid}
 
     @property
     def network(self) -> PipelineNetwork:
@@ -289,13 +310,170 @@ class DeepPipe(DeepSearch):
         found = self.learned.get(_NEW, np.zeros((0, 2), dtype=np.int64)).astype(np.int64)
         return [(self.space.stages[s].name, self.space.stages[s].names[a]) for s, a in found]
 
+    # -- a new task ---------------------------------------------------------------------------------------------
+
     def start(self, task: Task) -> Self:
-        if self.transfer:
-            return super().start(task)
-        beginner = copy.copy(self)
-        beginner._space = task.space
-        beginner._parameters = self._initial(self._new_network(task.space), np.random.default_rng(self.seed))
-        return super(DeepPipe, beginner).start(task)
+        learned = self
+        if not self.transfer:
+            learned = copy.copy(self)
+            learned._space = task.space
+            learned._parameters = self._initial(self._new_network(task.space), np.random.default_rng(self.seed))
+        fresh = super(DeepPipe, learned).start(task)
+        fresh._net, fresh._tuned = learned.network, learned._parameters
+        fresh._fixed = fresh._chain = None
+        return fresh
+
+    _net: PipelineNetwork
+    _tuned: Parameters
+    _fixed: Fixed | None
+    _chain: tuple[Encoded, Array, Parameters] | None
+
+    @property
+    def process(self) -> DeepKernel:
+        return DeepKernel(float(self._tuned[SCALE]))
+
+    @property
+    def fixed(self) -> Fixed | None:
+        """The pool of the task, while all of it stays where meta-training put it."""
+        candidates = self.task.candidates
+        if self._tuned is not self._parameters or not isinstance(candidates, Pool):
+            return None
+        if self._fixed is None:
+            at, process = self.locate(candidates.pool), self.process
+            row = partial(_row, process, at)
+            self._fixed = Fixed(at, PoolPosterior(row, process.variance(at), at.noise))
+        return self._fixed
+
+    def places(self, encoded: Encoded) -> Places:
+        candidates = self.task.candidates
+        if encoded is candidates.pool:
+            return np.arange(len(encoded))
+        return candidates.find(encoded) if isinstance(candidates, Pool) else np.full(len(encoded), -1)
+
+    def levels(self, targets: Array) -> Levels:
+        if self.targets == "accuracy":
+            return Levels.known(_ZERO, 1.0)
+        if self.infers_levels:
+            return super().levels(targets)
+        observed = Standardisation.of(targets)
+        constant = observed.constant and self.transfer
+        scale = float(np.median(self._parameters[_SCALES])) if constant else observed.scale
+        return Levels.known(observed.shift, scale)
+
+    @property
+    def infers_levels(self) -> bool:
+        return self.targets == "inferred" and self.transfer
+
+    @property
+    def usual(self) -> Levels | None:
+        if not self.transfer:
+            return None
+        (offset, spread), scales = self._parameters[_OFFSET], self._parameters[_SCALES]
+        return Levels(float(offset), float(spread), scales, np.ones(1) if self.mean == "zero" else _LEVELS)
+
+    def locate(self, encoded: Encoded) -> Located:
+        """Where pipelines are, as tuned; for a pool as much as possible is kept."""
+        network, learned, now = self._net, self._parameters, self._tuned
+        if not len(encoded):
+            return located(network(learned, np.zeros((0, network.features))), learned)
+        if now is not learned and self.fine_tune == "all":
+            return located(network(now, self.points(encoded)), now)
+        outputs: Outputs = self.cached_for_pool("outputs", encoded, partial(network, learned))
+        found = located(outputs, now)
+        if now is not learned and self.fine_tune == "encoder":
+            features = self.points(encoded)
+            rows = self._rows_of_new(features)
+            new = located(network(now, features[rows]), now)
+            found.points[rows], found.means[rows], found.noise[rows] = new.points, new.means, new.noise
+        return found
+
+    # -- Algorithm 2 --------------------------------------------------------------------------------------------
+
+    def _rows_of_new(self, features: Array) -> Places:
+        """Pipelines with an algorithm that came after meta-training."""
+        columns = []
+        for stage, algorithm in self.new_algorithms:
+            s = self.space.stage_position(stage)
+            choice = self._net.stages[s].choice
+            assert choice is not None
+            columns.append(choice.start + self.space.stages[s].position(algorithm))
+        return np.flatnonzero(features[:, columns].any(axis=1))
+
+    def adapt(self, seen: Encoded, targets: Array) -> None:
+        self._tuned = self._parameters
+        if self.fine_tune != "none" and len(targets) > 1 and not Standardisation.of(targets).constant:
+            begin = self._tune if self.transfer else self._tune_in_turn
+            self._tuned = begin(self._parameters, seen, targets)
+
+    def _tune_in_turn(self, parameters: Parameters, seen: Encoded, targets: Array) -> Parameters:
+        """Tuned on the first two observations, from there on the first three, and so on to all.
+
+        It follows from the observations alone, but what was reached with the first of them is kept for the next fit.
+        """
+        reached = 0
+        if self._chain is not None:
+            before, values, kept = self._chain
+            n = len(values)
+            same = n <= len(targets) and np.array_equal(values, targets[:n])
+            if same and np.array_equal(before.ids, seen.ids[:n]):
+                parameters, reached = kept, n
+        for n in links(len(targets)):
+            if n > reached:
+                part = seen.take(np.arange(n))
+                if not Standardisation.of(targets[:n]).constant:
+                    parameters = self._tune(parameters, part, targets[:n])
+                self._chain = part, targets[:n], parameters
+        return parameters
+
+    def _tune(self, start: Parameters, seen: Encoded, targets: Array) -> Parameters:
+        """Parameters after `fine_tune_steps` from `start` on; `start` itself if there is nothing to tune."""
+        rows = spread_over_ranks(targets, _MOST_TO_TUNE)
+        features, values = self.points(seen)[rows], targets[rows]
+        masks: Mapping[str, Mask] = {}
+        moving = np.arange(len(features))
+        if self.fine_tune == "all":
+            masks = {name: np.ones(value.shape, dtype=bool) for name, value in start.items() if self._net.owns(name)}
+        elif self.fine_tune == "encoder":
+            moving = self._rows_of_new(features)
+            if not len(moving):
+                return start
+            masks = self._masks_of_new()
+        at = located(self._net(start, features), start)
+        likeliest = Posterior(DeepKernel(float(start[SCALE])), at, values, self.levels(values)).mixture.likeliest
+        return tuned(
+            self._net,
+            start,
+            features,
+            values / likeliest.scale - likeliest.offset,
+            kernel=self.fine_tune in ("kernel", "all"),
+            masks=masks,
+            rows=moving,
+            steps=self.fine_tune_steps,
+            rate=self.fine_tune_rate,
+            looseness=self.looseness,
+            anchor=self._parameters,
+        )
+
+    def _masks_of_new(self) -> dict[str, Mask]:
+        masks: dict[str, Mask] = {}
+        for stage, algorithm in self.new_algorithms:
+            for name, mask in belonging_to(self._net, stage, algorithm, self._parameters).items():
+                masks[name] = mask | masks.get(name, np.zeros_like(mask))
+        return masks
+
+
+def _row(process: DeepKernel, at: Located, place: int) -> Array:
+    """Covariances of one pipeline with all."""
+    return process.covariance(at, at.take(slice(place, place + 1)))[:, 0]
+
+
+def links(n: int) -> list[int]:
+    """Numbers of observations up to `n` at which parameters are tuned in turn: each one at first, then ever fewer."""
+    found, k = [], 2
+    while k <= n:
+        found.append(k)
+        k += max(1, k // _LINKS)
+    return found
 
 
 def with_memory(**settings: Any) -> Surrogate:

@@ -25,21 +25,18 @@ separate.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.learning.backend import require_torch
-from headstart.learning.batches import TaskBatches
-from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
-from headstart.learning.likelihoods import crossed_log_likelihood, kernel_matrix
+from headstart.learning.batches import Batch, TaskBatches
+from headstart.learning.deep_kernel import task_log_likelihoods
 from headstart.learning.training import Trained, Training, train_network
 from headstart.methods.deeppipe.network import Outputs, PipelineNetwork
 
 Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 BatchKind = Literal["crossed", "separate"]
 
 MEAN_WEIGHT = 2.0
@@ -50,39 +47,15 @@ _MOST_NUMBERS = 4_000_000
 """In the covariance matrices of tasks that are validated at once."""
 
 
-@dataclass(frozen=True)
-class PipelineBatch:
-    """Features (n, F) of pipelines that all tasks share, or (B, n, F); targets and mask (B, n)."""
-
-    features: Array
-    targets: Array
-    mask: Mask
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    def parts(self, size: int) -> list[PipelineBatch]:
-        """Some tasks at a time."""
-        found = []
-        for start in range(0, len(self), size):
-            rows = slice(start, start + size)
-            features = self.features if self.features.ndim == 2 else self.features[rows]
-            found.append(PipelineBatch(features, self.targets[rows], self.mask[rows]))
-        return found
-
-
 _LEAST_CROSSED = 8.0
 """Observations of a task in a crossed batch, on average, below which batches are drawn for each task on its own."""
 _DRAWS = 10
 
 
-def draw(
-    tasks: TaskBatches, rng: np.random.Generator, n_tasks: int, n_pipelines: int, kind: BatchKind
-) -> PipelineBatch:
+def draw(tasks: TaskBatches, rng: np.random.Generator, n_tasks: int, n_pipelines: int, kind: BatchKind) -> Batch:
     """A random batch of at most so many tasks and pipelines."""
     if kind == "separate":
-        batch = tasks.draw(rng, n_tasks, n_pipelines)
-        return PipelineBatch(batch.points, batch.targets, batch.mask)
+        return tasks.draw(rng, n_tasks, n_pipelines)
     n = min(n_pipelines, tasks.n_pipelines)
     for _ in range(_DRAWS):
         columns = np.sort(rng.choice(tasks.n_pipelines, n, replace=False, shuffle=False))
@@ -90,37 +63,26 @@ def draw(
         targets, mask = tasks.crossed(which, columns)
         some = mask.any(axis=1)  # a task may have none of these pipelines
         if some.any():
-            return PipelineBatch(tasks.points[columns], targets[some], mask[some])
-    return draw(tasks, rng, n_tasks, n_pipelines, "separate")
+            return Batch(tasks.points[columns], targets[some], mask[some], tasks.tasks[which[some]])
+    return tasks.draw(rng, n_tasks, n_pipelines)
 
 
-def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
+def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch: Batch) -> Any:
     """ln p of each task of a batch divided by its number of observations, a tensor (B,)."""
     torch = require_torch("DeepPipe")
-    return _log_likelihoods(network(tensors, torch.from_numpy(batch.features)), tensors, batch)
+    return _log_likelihoods(network(tensors, torch.from_numpy(batch.points)), tensors, batch)
 
 
-def _log_likelihoods(outputs: Outputs, tensors: Mapping[str, Any], batch: PipelineBatch) -> Any:
-    torch = require_torch("DeepPipe")
-    points = outputs.points if outputs.points.dim() == 3 else outputs.points[None]
-    covariance = kernel_matrix("matern52", points, None, tensors[LENGTHS], tensors[SCALE])
-    log_noise = tensors[NOISE] if outputs.log_noise is None else tensors[NOISE] + outputs.log_noise
-    noise = log_noise.clamp_min(LEAST_LOG_NOISE).exp()
-    covariance = covariance + torch.diag_embed(noise.expand(covariance.shape[:-1]))
-    targets = torch.from_numpy(batch.targets)
+def _log_likelihoods(outputs: Outputs, tensors: Mapping[str, Any], batch: Batch) -> Any:
+    targets = require_torch("DeepPipe").from_numpy(batch.targets)
     residuals = targets if outputs.mean is None else targets - outputs.mean
-    mask = None if batch.mask.all() else torch.from_numpy(batch.mask)
-    shared = covariance[0] if outputs.points.dim() == 2 else covariance
-    value = crossed_log_likelihood(shared, residuals, mask)
-    return value / torch.from_numpy(batch.mask.sum(axis=1).astype(np.float64))
+    return task_log_likelihoods("matern52", tensors, outputs.points, residuals, batch.mask, outputs.log_noise)
 
 
-def batch_loss(
-    network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch, mean_weight: float = 0.0
-) -> Any:
+def batch_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: Batch, mean_weight: float = 0.0) -> Any:
     """L of a batch, a scalar tensor; `mean_weight` is w."""
     torch = require_torch("DeepPipe")
-    outputs = network(tensors, torch.from_numpy(batch.features))
+    outputs = network(tensors, torch.from_numpy(batch.points))
     loss = -_log_likelihoods(outputs, tensors, batch).mean()
     if mean_weight and outputs.mean is not None:
         errors = torch.from_numpy(batch.targets) - outputs.mean
@@ -128,7 +90,7 @@ def batch_loss(
     return loss
 
 
-def validation_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: PipelineBatch) -> float:
+def validation_loss(network: PipelineNetwork, tensors: Mapping[str, Any], batch: Batch) -> float:
     """L of a large batch without gradients, some tasks at a time."""
     size = max(1, _MOST_NUMBERS // batch.targets.shape[1] ** 2)
     total = sum(float(log_likelihoods(network, tensors, part).sum()) for part in batch.parts(size))

@@ -23,8 +23,8 @@ from headstart.learning.adam import Adam
 from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
 from headstart.learning.networks import Parameters
 from headstart.methods.deeppipe.network import Outputs, PipelineNetwork
-from headstart.numerics.deep_evidence import deep_evidence
 from headstart.numerics.kernels import CrossKernel, kernel_matrix
+from headstart.numerics.marginal_likelihood import log_marginal_likelihood
 from headstart.surrogates.posterior import Located
 
 Array = NDArray[np.float64]
@@ -115,13 +115,15 @@ def tuned(
             if moved.log_noise is not None:
                 extra[rows] = moved.log_noise
         log_noise = now[NOISE] + extra
-        found = deep_evidence(
+        found = log_marginal_likelihood(
+            "matern52",
             points,
             standardised - mean,
             now[LENGTHS],
-            float(now[SCALE]),
+            now[SCALE],
             np.maximum(log_noise, LEAST_LOG_NOISE),
-            by_points=moving,
+            mean=0.0,
+            by_inputs=moving,
         )
         by_noise = np.where(log_noise > LEAST_LOG_NOISE, found.by_log_noise, 0.0)
         gradient: Parameters = {}
@@ -130,10 +132,10 @@ def tuned(
             for name, slope in zip(KERNEL, by, strict=True):
                 gradient[name] = weight * (now[name] - center[name]) - slope
         if moving:
-            assert found.by_points is not None
+            assert found.by_inputs is not None
             by_network = pullback(
-                -found.by_points[rows],
-                None if moved.mean is None else found.by_residuals[rows],
+                -found.by_inputs[rows],
+                None if moved.mean is None else found.by_targets[rows],
                 None if moved.log_noise is None else -by_noise[rows],
             )
             gradient |= {name: np.where(mask, by_network[name], 0.0) for name, mask in masks.items()}

@@ -62,6 +62,17 @@ def strategy_imputation(name: str, strategies: Iterable[str]) -> Stage:
     return Stage(name, [imputation], columns="numeric")
 
 
+def pca() -> Algorithm:
+    """Principal components by the share of the variance that they keep."""
+    return algorithm("pca", ".reducers:PCA", KEPT_VARIANCE, flag("whiten"))
+
+
+def polynomial(name: str) -> Algorithm:
+    """Products of columns."""
+    params = (DEGREE_OF_PRODUCTS, flag("interaction_only"), flag("include_bias", True))
+    return algorithm(name, ".reducers:PolynomialFeatures", *params, most=10_000)
+
+
 def kernel_params(*more: str, default: float = 0.1, degree: int = 2) -> list[Parameter]:
     """Kernel, and the parameters of those kernels that have them; the kernels besides the usual ones have none."""
     usual = ("rbf", "poly", "sigmoid")

@@ -42,7 +42,7 @@ def space() -> PipelineSpace:
         [
             *admm_small.preparation(),
             Stage("scaler", [*admm_small.scalers(), *_more_scalers()]),
-            Stage("transformer", [Algorithm("none"), *_transformers(), admm_small.pca(), admm_small.polynomial()]),
+            Stage("transformer", [Algorithm("none"), *_transformers(), p.pca(), p.polynomial("polynomial_features")]),
             Stage("selector", _selectors()),
             Stage("estimator", [*admm_small.estimators(), *_more_estimators()]),
         ],

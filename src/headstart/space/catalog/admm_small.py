@@ -38,7 +38,7 @@ def space() -> PipelineSpace:
         [
             *preparation(),
             Stage("scaler", scalers()),
-            Stage("transformer", [Algorithm("none"), pca(), polynomial()]),
+            Stage("transformer", [Algorithm("none"), p.pca(), p.polynomial("polynomial_features")]),
             Stage("estimator", estimators()),
         ],
     )
@@ -73,21 +73,6 @@ def scalers() -> list[Algorithm]:
             p.flag("with_scaling", True),
         ),
     ]
-
-
-def pca() -> Algorithm:
-    return p.algorithm("pca", ".reducers:PCA", p.KEPT_VARIANCE, p.flag("whiten"))
-
-
-def polynomial() -> Algorithm:
-    return p.algorithm(
-        "polynomial_features",
-        ".reducers:PolynomialFeatures",
-        p.DEGREE_OF_PRODUCTS,
-        p.flag("interaction_only"),
-        p.flag("include_bias", True),
-        most=10_000,
-    )
 
 
 def _forest(name: str, kind: str, bootstrap: bool) -> Algorithm:

@@ -118,7 +118,7 @@ def _preprocessors() -> list[Algorithm]:
         p.algorithm("kitchen_sinks", ".reducers:KitchenSinks", p.WIDTH_OF_SINKS, p.SAMPLES),
         p.algorithm("liblinear_svc_preprocessor", ".selection:SelectFromLinearSVM", p.C, p.TOL),
         p.algorithm("nystroem_sampler", ".reducers:Nystroem", p.SAMPLES, *p.kernel_params("cosine")),
-        p.algorithm("pca", ".reducers:PCA", p.KEPT_VARIANCE, p.flag("whiten")),
+        p.pca(),
         p.algorithm(
             "polynomial",
             ".reducers:PolynomialFeatures",

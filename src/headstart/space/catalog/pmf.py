@@ -34,23 +34,8 @@ from headstart.space.stages import Algorithm, Stage
 
 def space() -> PipelineSpace:
     """The space; see the module's text."""
-    return PipelineSpace(
-        "pmf", [Stage("preprocessor", _preprocessors()), Stage("estimator", p.installed(_estimators()))]
-    )
-
-
-def _preprocessors() -> list[Algorithm]:
-    return [
-        p.algorithm("pca", ".reducers:PCA", p.KEPT_VARIANCE, p.flag("whiten")),
-        p.algorithm(
-            "polynomial",
-            ".reducers:PolynomialFeatures",
-            p.DEGREE_OF_PRODUCTS,
-            p.flag("interaction_only"),
-            p.flag("include_bias", True),
-            most=10_000,
-        ),
-    ]
+    preprocessors = [p.pca(), p.polynomial("polynomial")]
+    return PipelineSpace("pmf", [Stage("preprocessor", preprocessors), Stage("estimator", p.installed(_estimators()))])
 
 
 def _forest(name: str, kind: str, bootstrap: bool) -> Algorithm:

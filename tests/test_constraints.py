@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headstart.constraints import Constraint, Measured, parse_constraints, total_excess
 from headstart.errors import InvalidInput
-from headstart.task import Constraint, Measured, parse_constraints, total_excess
 
 
 @pytest.mark.parametrize(

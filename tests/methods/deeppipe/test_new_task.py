@@ -30,7 +30,8 @@ def remembered():
 
 
 def adjusted(learned, remembered=None, failures="worst", **settings):
-    network = DeepPipe(**{**QUICK, "failures": failures, **settings}).with_parameters(learned.learned, learned.space)
+    network = DeepPipe(**{**QUICK, "failures": failures, **settings})
+    network._parameters, network._space = learned.learned, learned.space
     return network if remembered is None else Mixture(network, remembered.adjusted(failures=failures))
 
 
