@@ -34,6 +34,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.constraints import total_excess
 from headstart.errors import InvalidInput, check_positive
 from headstart.history import History
 from headstart.methods.mosaic.tree import Decisions, Node, Path, tree_of
@@ -47,7 +48,6 @@ from headstart.space.pipeline import Pipeline
 from headstart.surrogates.acquisition import Acquisition
 from headstart.surrogates.base import Surrogate
 from headstart.surrogates.feasibility import Feasibility
-from headstart.constraints import total_excess
 from headstart.trials import Proposal
 
 Array = NDArray[np.float64]
