@@ -49,6 +49,7 @@ _OWN: dict[str, dict[str, str]] = {
         "bayes": "headstart.optimizers.bayes:Bayes",
         "default": "headstart.optimizers.portfolio:Default",
         "ellipsoid": "headstart.baselines.ellipsoid:Ellipsoid",
+        "mosaic": "headstart.methods.mosaic:Mosaic",
         "nearest": "headstart.optimizers.nearest:Nearest",
         "oboe": "headstart.baselines.oboe:Oboe",
         "pmf_paper": "headstart.methods.pmf:paper_search",

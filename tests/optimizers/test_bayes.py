@@ -10,7 +10,7 @@ from headstart.baselines.taf import TAFRanking
 from headstart.constraints import Constraint
 from headstart.evaluation.synthetic import Synthetic
 from headstart.optimizers.base import decision_stream
-from headstart.optimizers.bayes import Bayes
+from headstart.optimizers.bayes import Bayes, scores_of
 from headstart.space import Algorithm, Float, PipelineSpace, Stage
 from headstart.study import Study
 from headstart.surrogates.feasibility import Feasibility
@@ -36,7 +36,7 @@ def test_score_is_the_expected_feasible_improvement():
     history = optimizer.history
     best = min(t.outcome.loss for t in history if t.outcome.ok and history.is_feasible(t))
     assert best > min(t.outcome.loss for t in history if t.outcome.ok)
-    found = np.exp(optimizer._score(history)(CANDIDATES))
+    found = np.exp(scores_of(optimizer._model, optimizer._acquisition, history)(CANDIDATES))
     prediction = optimizer._model.predict(CANDIDATES)
     rng = np.random.default_rng(0)
     gain = np.maximum(0.0, best - rng.normal(prediction.mean, prediction.std, (200_000, 40)))
@@ -69,7 +69,9 @@ def test_score_agrees_with_botorch():
 
     acquisition = LogConstrainedExpectedImprovement(Known(), best, 0, {1: (None, bound)}, maximize=False)
     expected = acquisition(torch.arange(40, dtype=torch.double).reshape(40, 1, 1)).numpy()
-    np.testing.assert_allclose(optimizer._score(history)(CANDIDATES), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        scores_of(optimizer._model, optimizer._acquisition, history)(CANDIDATES), expected, rtol=1e-6
+    )
 
 
 def test_nothing_feasible_yet():
@@ -77,14 +79,16 @@ def test_nothing_feasible_yet():
     optimizer = started(bound=1e-6)
     history = optimizer.history
     expected = Feasibility(history).log_probability(CANDIDATES)
-    np.testing.assert_array_equal(optimizer._score(history)(CANDIDATES), expected)
+    np.testing.assert_array_equal(scores_of(optimizer._model, optimizer._acquisition, history)(CANDIDATES), expected)
 
 
 @pytest.mark.parametrize("acquisition", ["log_ei", "log_ei_per_second", "greedy"])
 def test_every_acquisition_is_weighed_the_same(acquisition):
     optimizer = started(acquisition)
     history = optimizer.history
-    weighed = optimizer._score(history)(CANDIDATES) - Feasibility(history).log_probability(CANDIDATES)
+    weighed = scores_of(optimizer._model, optimizer._acquisition, history)(CANDIDATES) - Feasibility(
+        history
+    ).log_probability(CANDIDATES)
     kept = [t for t in history if history.is_feasible(t)]
     best = min(t.outcome.loss for t in kept if t.outcome.ok)
     free = history.view(constraints=(), scalarize=lambda t: max(best, t.outcome.loss))
@@ -99,7 +103,7 @@ def test_a_transfer_acquisition_too():
     optimizer._model.fit(optimizer.history)
     pool = task.candidates.pool
     free = optimizer._acquisition(optimizer._model, optimizer.history, pool)
-    found = optimizer._score(optimizer.history)(pool)
+    found = scores_of(optimizer._model, optimizer._acquisition, optimizer.history)(pool)
     assert (found != free).all()
     assert np.isfinite(found).all()
 

@@ -416,6 +416,22 @@ def show_space(
 
 
 @app.command(rich_help_panel=_KNOW)
+def tree(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a fit.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it as .html, .svg or .txt instead.")
+    ] = None,
+) -> None:
+    """Show the tree of structures that a search has grown: how often each was tried, its median and best result.
+
+    Mosaic searches with such a tree (fit --optimizer mosaic); of other searches the first decision is shown.
+    """
+    from headstart.cli.tree import show_tree
+
+    show_tree(directory, out)
+
+
+@app.command(rich_help_panel=_KNOW)
 def studies(
     store: Annotated[str, typer.Argument(help="Directory or database URL of a store.")],
     name: Annotated[

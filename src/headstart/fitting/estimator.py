@@ -25,6 +25,7 @@ from headstart.fitting.refit import build_for_all_rows, stopped_at
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Parameters, Settings
 from headstart.history import History
+from headstart.report.tree import TreeView
 
 
 class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
@@ -208,6 +209,17 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
                 )
             self._best = _best_pipeline(self._run, self.model_)
         return self._best
+
+    @property
+    def tree_(self) -> TreeView:
+        """The tree of structures that the search has grown; print it, look at it in a notebook, or `save` it."""
+        check_is_fitted(self, "model_")
+        if self._run is None:
+            raise InvalidInput(
+                "a saved model does not keep its search; use 'headstart tree' on the directory of the fit"
+            )
+        order = getattr(self._run.study.optimizer, "order", ())
+        return TreeView.of(self._run.history, order, self._run.metric.name, self._run.metric.to_score)
 
     def leaderboard(self, X: Any = None, y: Any = None) -> pd.DataFrame:
         """The pipelines that were tried, best first; with a test table also how well the members do on that."""

@@ -85,7 +85,7 @@ class Bayes(Optimizer):
             return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
         history = self.history if self._model.sees_all_fidelities else self.history.full()
         self._model.fit(history)
-        score = self._score(history)
+        score = scores_of(self._model, self._acquisition, history)
         tried = tried_ids(self.history)
         if self.task.candidates.pool is not None:
             found = self.task.candidates.pool  # all of it, so that what is computed once for a pool serves again
@@ -99,24 +99,6 @@ class Bayes(Optimizer):
         best = np.flatnonzero(left & (scores == scores[left].max()))
         chosen = int(best[0] if len(best) == 1 else rng.choice(best))
         return Proposal(number, found[chosen], {"by": "bayes", "acquisition": float(scores[chosen])})
-
-    def _score(self, history: History) -> Score:
-        """What is maximised: the acquisition, weighed by the probability that the constraints hold."""
-        if not history.constraints:
-            return lambda encoded: self._acquisition(self._model, history, encoded)
-        feasibility = Feasibility(history)
-        if not any(trial.outcome.ok and history.is_feasible(trial) for trial in history):
-            return feasibility.log_probability
-        worst = float(history.targets().max())
-
-        def target(trial: Trial) -> float:
-            """As a failure, a trial that exceeds a bound is nothing to improve on."""
-            if not history.is_feasible(trial):
-                return worst
-            return float(trial.outcome.loss or 0.0) if history.scalarize is None else history.scalarize(trial)
-
-        seen = history.view(scalarize=target)
-        return lambda encoded: self._acquisition(self._model, seen, encoded) + feasibility.log_probability(encoded)
 
     def _search(self, history: History, score: Score, tried: Ids, rng: np.random.Generator) -> tuple[Encoded, Scores]:
         """Random candidates, neighbours of the best trials, and where hill climbing from the best of them leads."""
@@ -149,6 +131,25 @@ class Bayes(Optimizer):
             if not moving:
                 break
         return Encoded.concatenate([found, *points]), np.concatenate([scores, values])
+
+
+def scores_of(model: Surrogate, acquisition: Acquisition, history: History) -> Score:
+    """What is maximised: the acquisition, weighed by the probability that the constraints of the history hold."""
+    if not history.constraints:
+        return lambda encoded: acquisition(model, history, encoded)
+    feasibility = Feasibility(history)
+    if not any(trial.outcome.ok and history.is_feasible(trial) for trial in history):
+        return feasibility.log_probability
+    worst = float(history.targets().max())
+
+    def target(trial: Trial) -> float:
+        """As a failure, a trial that exceeds a bound is nothing to improve on."""
+        if not history.is_feasible(trial):
+            return worst
+        return float(trial.outcome.loss or 0.0) if history.scalarize is None else history.scalarize(trial)
+
+    seen = history.view(scalarize=target)
+    return lambda encoded: acquisition(model, seen, encoded) + feasibility.log_probability(encoded)
 
 
 _CLIMBS = 10

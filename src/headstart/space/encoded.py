@@ -105,6 +105,10 @@ class Encoded(Sequence[Pipeline]):
         part._own = {}
         return part
 
+    def with_order(self, order: Sequence[int]) -> Encoded:
+        """The same algorithms and hyper-parameters, with the stages in another order that the space allows."""
+        return Encoded(self.space, self.values, self.active, self.choice, np.tile(np.array(order), (len(self), 1)))
+
     def pipeline(self, i: int) -> Pipeline:
         """Decode the pipeline at position `i`."""
         (pipeline,) = self.take([i])

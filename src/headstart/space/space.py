@@ -126,6 +126,13 @@ class PipelineSpace:
             for stage in self.stages
         )
 
+    @cached_property
+    def orders(self) -> list[tuple[int, ...]]:
+        """All orders that the stages may have, the usual one first."""
+        usual = tuple(range(len(self.stages)))
+        moved = [dict(zip(self._movable, places, strict=True)) for places in itertools.permutations(self._movable)]
+        return [tuple(change.get(place, place) for place in usual) for change in moved]
+
     def stage_position(self, name: str) -> int:
         for i, stage in enumerate(self.stages):
             if stage.name == name:
