@@ -1,8 +1,8 @@
 """Columns as the families of features need them: filled, encoded, sorted, discretised, with distances between rows.
 
-Two encodings are in use, and both are kept as they are published. That of auto-sklearn: a column for each level, all
-columns standardised. That of pymfe: levels have a column each in the first categorical column and all but the first
-level in the others (so that they do not sum to one again), numbers as they are. Missing numbers are at their mean in
+Two encodings are in use, and both are kept as they are published. That of auto-sklearn: numbers standardised, a column
+of 0 and 1 for each level. That of pymfe: numbers as they are, levels with a column each in the first categorical column
+and all but the first level in the others (so that they do not sum to one again). Missing numbers are at their mean in
 both.
 """
 
@@ -53,13 +53,14 @@ def attributes(table: Table) -> Array:
 
 @shared
 def standardised(table: Table) -> Array:
-    """(n, q) auto-sklearn's encoding: numbers and all levels, standardised; 0 where a column is constant."""
-    columns = np.hstack([filled(table), level_columns(table)[0]])
+    """(n, q) auto-sklearn's encoding: numbers standardised, 0 where they are constant, and a column for each level."""
+    columns = filled(table)
     peak = np.maximum(np.abs(columns).max(axis=0, initial=0.0), 1e-300)  # so that squares do not overflow
     columns = columns / peak
     columns -= columns.mean(axis=0)
     deviation = np.sqrt((columns**2).mean(axis=0))
-    return columns * np.where(deviation > 1e-12, 1.0 / np.maximum(deviation, 1e-300), 0.0)
+    columns *= np.where(deviation > 1e-14, 1.0 / np.maximum(deviation, 1e-300), 0.0)
+    return np.hstack([columns, level_columns(table)[0]])
 
 
 @shared

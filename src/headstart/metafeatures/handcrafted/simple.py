@@ -131,7 +131,11 @@ FEATURES = (
     _one("SymbolsMin", "fewest levels of a column", lambda t: min(_symbols(t), default=0.0)),
     _one("SymbolsMax", "most levels of a column", lambda t: max(_symbols(t), default=0.0)),
     _one("SymbolsMean", "mean number of levels", lambda t: _symbols(t).mean() if len(_symbols(t)) else 0.0),
-    _one("SymbolsSTD", "standard deviation of it", lambda t: _symbols(t).std() if len(_symbols(t)) else 0.0),
+    _one(
+        "SymbolsSTD",
+        "standard deviation of the number of levels",
+        lambda t: _symbols(t).std() if len(_symbols(t)) else 0.0,
+    ),
     _one("SymbolsSum", "levels of all columns", lambda t: _symbols(t).sum()),
     # BYU
     _one("Dimensionality", "columns / rows", lambda t: t.sizes.columns / t.sizes.rows),

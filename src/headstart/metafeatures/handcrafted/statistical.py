@@ -188,7 +188,7 @@ def principal_components(table: Table) -> tuple[Array, Array]:
 
     Of the two directions that the first one can have, that in which the score farthest from 0 is positive.
     """
-    columns = standardised(table)
+    columns = standardised(table) - standardised(table).mean(axis=0)
     gram = columns @ columns.T if table.n < columns.shape[1] else columns.T @ columns
     values, vectors = np.linalg.eigh(gram)
     first = vectors[:, -1]

@@ -1,9 +1,10 @@
 """`Table`: what hand-crafted meta-features read of a dataset.
 
 ==============================  ====================================================================================
-numeric, date, text             numbers; a date in seconds, of a text its length; an id or a constant that is a number
+numeric, date, text             numbers; a date in seconds, of a text its length; a constant that is a number
 categorical, boolean, constant  levels, numbered in the order of their names; a missing one is a level of its own where
                                 columns are made of levels, and no level where levels are counted
+id                              left out, and not counted, unless all columns are ids
 class                           its number
 number to predict               itself; its "classes" are the fifths of its values, and its "class probabilities" the
                                 shares of ten bins of equal width between the least and the largest value
@@ -104,13 +105,18 @@ class Table:
             raise InvalidInput(f"a table must have a target to be described, {dataset.name!r} has none; name one")
         regression = dataset.classes is None
         target = np.asarray(dataset.y, dtype=np.float64)
-        categorical = {} if dataset.is_sparse else {n: _n_levels(dataset.X[n], k) for n, k in dataset.kinds.items()}
-        n_categorical = sum(count is not None for count in categorical.values())
-        missing = np.zeros((1, 1), dtype=bool) if dataset.is_sparse else dataset.X.isna().to_numpy()
+        X = dataset.X
+        levels: list[int | None] = [None] * X.shape[1]
+        if not dataset.is_sparse:
+            used = [name for name, kind in dataset.kinds.items() if kind is not Kind.ID]
+            X = X[used] if used else X
+            levels = [_n_levels(X[name], dataset.kinds[name]) for name in X.columns]
+        n_categorical = sum(count is not None for count in levels)
+        missing = np.zeros((1, 1), dtype=bool) if dataset.is_sparse else X.isna().to_numpy()
         sizes = Sizes(
-            dataset.n_rows,
-            dataset.n_features,
-            dataset.n_features - n_categorical,
+            X.shape[0],
+            X.shape[1],
+            X.shape[1] - n_categorical,
             n_categorical,
             int(missing.sum()),
             int(missing.any(axis=1).sum()),
@@ -119,20 +125,15 @@ class Table:
             _target_shape(target) if regression else np.unique(target, return_counts=True)[1],
         )
         rng = np.random.default_rng(seed)
-        chosen = _draw(rng, dataset.n_features, COLUMNS)
-        widths = [categorical[dataset.X.columns[c]] for c in chosen] if categorical else [None] * len(chosen)
-        wide = sum(1 if count is None else min(count, LEVELS) for count in widths)
-        rows = _draw(rng, dataset.n_rows, max(PART_ROWS, CELLS // max(wide, 1)))
-        numbers: list[Array] = []
-        codes: list[Whole] = []
+        chosen = _draw(rng, X.shape[1], COLUMNS)
+        width = sum(min(levels[c] or 1, LEVELS) for c in chosen)
+        rows = _draw(rng, X.shape[0], max(PART_ROWS, CELLS // max(width, 1)))
         if dataset.is_sparse:
-            numbers = list(np.asarray(dataset.X[rows][:, chosen].toarray(), dtype=np.float64).T)
-        for position, levels in zip(chosen, widths, strict=True) if not dataset.is_sparse else ():
-            column = dataset.X.iloc[rows, int(position)]
-            if levels is None:
-                numbers.append(_numbers(column))
-            else:
-                codes.append(_codes(column))
+            numbers = list(np.asarray(X[rows][:, chosen].toarray(), dtype=np.float64).T)
+            codes: list[Whole] = []
+        else:
+            numbers = [_numbers(X.iloc[rows, int(c)]) for c in chosen if levels[c] is None]
+            codes = [_codes(X.iloc[rows, int(c)]) for c in chosen if levels[c] is not None]
         return cls(
             _columns(numbers, len(rows), np.float64),
             _columns(codes, len(rows), np.int64),
