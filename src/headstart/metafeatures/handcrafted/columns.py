@@ -22,9 +22,11 @@ def filled(table: Table) -> Array:
     missing = np.isnan(table.numeric)
     if not missing.any():
         return table.numeric
-    known = np.maximum((~missing).sum(axis=0), 1)
-    means = np.where(missing, 0.0, table.numeric / known).sum(axis=0)
-    return np.where(missing, means, table.numeric)
+    found = table.numeric.copy(order="K")
+    for column, gaps in zip(found.T, missing.T, strict=True):
+        known = column[~gaps]
+        column[gaps] = (known / len(known)).sum() if len(known) else 0.0
+    return found
 
 
 @shared
@@ -90,7 +92,7 @@ def distinct(table: Table) -> tuple[Whole, Whole]:
     ordered = np.sort(table.numeric, axis=0)  # NaN comes last
     known = ~np.isnan(ordered)
     numeric = known[:1].sum(axis=0) + ((ordered[1:] != ordered[:-1]) & known[1:]).sum(axis=0)
-    levels = [len(np.unique(codes[codes >= 0])) for codes in table.codes.T]
+    levels = [int((np.bincount(codes + 1)[1:] > 0).sum()) for codes in table.codes.T]
     return numeric.astype(np.int64), np.array(levels, dtype=np.int64)
 
 

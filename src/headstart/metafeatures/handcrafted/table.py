@@ -12,9 +12,9 @@ number to predict               itself; its "classes" are the fifths of its valu
 
 Three sizes of a table. Rows, columns, missing values and classes are counted in all of it (`Sizes`). Statistics of
 columns are computed of at most five million cells: up to 1,000 columns, and as many rows as that leaves, both drawn at
-random. Models and distances see `Table.part`: at most 1,000 rows, and so many columns that there are at most 200 when
-levels have columns of their own, drawn at random too. All draws depend on the seed alone, rows and columns stay in
-their order, and a table below these bounds is used whole.
+random. Models and distances see `Table.part`: all rows if there are at most 1,000, else 600, and so many columns that
+there are at most 200 when levels have columns of their own, drawn at random too. All draws depend on the seed alone,
+rows and columns stay in their order, and a table below these bounds is used whole.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Whole = NDArray[np.int64]
 
 CELLS, COLUMNS = 5_000_000, 1_000
 """Of a table whose columns have their statistics taken."""
-PART_ROWS, PART_WIDTH = 1_000, 200
-"""Of what models and distances see."""
+PART_ROWS, DRAWN_ROWS, PART_WIDTH = 1_000, 600, 200
+"""Of what models and distances see: so many rows of a table are used whole, and so many drawn from a larger one."""
 LEVELS = 100
 """Levels of a categorical column that get a column of their own, the most frequent ones."""
 TARGET_BINS, TARGET_CLASSES = 10, 5
@@ -132,8 +132,9 @@ class Table:
             numbers = list(np.asarray(X[rows][:, chosen].toarray(), dtype=np.float64).T)
             codes: list[Whole] = []
         else:
-            numbers = [_numbers(X.iloc[rows, int(c)]) for c in chosen if levels[c] is None]
-            codes = [_codes(X.iloc[rows, int(c)]) for c in chosen if levels[c] is not None]
+            X = X if len(rows) == len(X) else X.iloc[rows]
+            numbers = [_numbers(X.iloc[:, int(c)]) for c in chosen if levels[c] is None]
+            codes = [_codes(X.iloc[:, int(c)]) for c in chosen if levels[c] is not None]
         return cls(
             _columns(numbers, len(rows), np.float64),
             _columns(codes, len(rows), np.int64),
@@ -174,7 +175,7 @@ class Table:
             fitting = max(1, int((np.cumsum(widths[order]) <= PART_WIDTH).sum()))
             columns = np.sort(order[:fitting])
         if self.n > PART_ROWS:
-            rows = _draw(rng, self.n, PART_ROWS)
+            rows = _draw(rng, self.n, DRAWN_ROWS)
         if len(rows) == self.n and len(columns) == a + c:
             return self
         return replace(
