@@ -544,7 +544,7 @@ def value(name, table):
 
 
 def test_box_m_is_a_likelihood_ratio():
-    """Without its correction it is -2 log of the ratio of the likelihoods of one covariance and of one for each class."""
+    """Without its correction it is -2 log of the ratio of the likelihoods of one covariance and one for each class."""
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], [40, 60, 50])
     X = rng.standard_normal((150, 3)) * np.array([1.0, 2.0, 0.5])[y][:, None] @ rng.standard_normal((3, 3))

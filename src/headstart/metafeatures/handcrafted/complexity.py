@@ -11,7 +11,6 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import eigsh
 from sklearn.svm import LinearSVC
 
 from headstart.metafeatures.handcrafted.columns import (
@@ -34,6 +33,8 @@ _NEAR = 0.15
 """Share of the rows that are neighbours in the graph."""
 _STEPS = 2_000
 """Of the solver of linear classifiers."""
+_POWERS = 1_000
+"""Of the graph, at most, in search of its principal eigenvector."""
 
 
 @shared
@@ -290,13 +291,20 @@ def _transitivity(table: Table) -> float:
 
 
 def _hub_scores(table: Table) -> Array:
-    """Principal eigenvector of the graph, its largest entry 1."""
+    """Principal eigenvector of the graph, its largest entry 1.
+
+    By power iteration from equal entries: of several such vectors, as a graph in pieces has, always the same.
+    """
     graph = neighbour_graph(table).astype(np.float64)
-    if table.n < 3 or not graph.any():
+    found = np.ones(table.n)
+    if not graph.any():
         return np.zeros(0)
-    _, vector = eigsh(graph, k=1, which="LA", v0=np.ones(table.n))
-    found = np.abs(vector[:, 0])
-    return np.asarray(found / found.max())
+    for _ in range(_POWERS):
+        before, found = found, graph @ (graph @ found)
+        found /= found.max()
+        if np.abs(found - before).max() < 1e-10:
+            break
+    return found
 
 
 def _imbalance(table: Table) -> float:

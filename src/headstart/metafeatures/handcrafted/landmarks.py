@@ -113,7 +113,10 @@ def _scores(table: Table, columns: Array, folds: Whole, make: Callable[[], Any])
         for fold in range(int(folds.max()) + 1):
             train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             if len(test) and len(np.unique(table.labels[train])) > 1:
-                predicted = make().fit(columns[train], target[train]).predict(columns[test])
+                try:
+                    predicted = make().fit(columns[train], target[train]).predict(columns[test])
+                except (ValueError, IndexError, np.linalg.LinAlgError):  # such as numbers too large for a tree
+                    return np.full(_FOLDS, np.nan)
                 found.append(_score(table, predicted, test, float(np.mean(target[train]))))
     return np.array(found)
 

@@ -4,7 +4,7 @@
 numeric, date, text             numbers; a date in seconds, of a text its length; a constant that is a number
 categorical, boolean, constant  levels, numbered in the order of their names; a missing one is a level of its own where
                                 columns are made of levels, and no level where levels are counted
-id                              left out, and not counted, unless all columns are ids
+id                              left out, and not counted
 class                           its number
 number to predict               itself; its "classes" are the fifths of its values, and its "class probabilities" the
                                 shares of ten bins of equal width between the least and the largest value
@@ -108,8 +108,7 @@ class Table:
         X = dataset.X
         levels: list[int | None] = [None] * X.shape[1]
         if not dataset.is_sparse:
-            used = [name for name, kind in dataset.kinds.items() if kind is not Kind.ID]
-            X = X[used] if used else X
+            X = X[[name for name, kind in dataset.kinds.items() if kind is not Kind.ID]]
             levels = [_n_levels(X[name], dataset.kinds[name]) for name in X.columns]
         n_categorical = sum(count is not None for count in levels)
         missing = np.zeros((1, 1), dtype=bool) if dataset.is_sparse else X.isna().to_numpy()
