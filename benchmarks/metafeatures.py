@@ -6,8 +6,8 @@ Times are printed as shares of what a set may take; on a shared machine wall-clo
 the time of the processor. With ``--data``, a folder with ``meta/pmf_metafeatures.csv`` and ``pmf_tables/`` with its
 ``index.csv``: for each meta-feature of ``mf1``, the share of tables on which the published value and ours differ by at
 most 1e-6 and by at most 1 %, relative to the published one. Tables whose rebuilt columns are not the published ones are
-left out; in tables with levels, zeros are taken for missing values, as they were in the published ones. Where pymfe is installed, the same for ``full`` against pymfe on the smaller tables, and how many times longer
-pymfe takes.
+left out; in tables with levels, zeros are taken for missing values, as they were in the published ones. Where pymfe is
+installed, the same for ``full`` against pymfe on the smaller tables, and how many times longer pymfe takes.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def class_distances(table: Table) -> Array:
 @shared
 def same_class(table: Table) -> Array:
     """(n, n) 1 where two rows have the same label."""
-    return (table.labels[:, None] == table.labels).astype(np.float64)
+    return np.asarray((table.labels[:, None] == table.labels).astype(np.float64))
 
 
 def _calinski_harabasz(table: Table) -> float:
@@ -130,7 +130,7 @@ def stepped_weights(table: Table) -> Array:
 def _weighted(table: Table, values: Array) -> Array:
     """Of each row, the mean of values by `smooth_weights`; NaN where all weights are 0."""
     total = smooth_weights(table).sum(axis=0)
-    return (smooth_weights(table) * values).sum(axis=0) / np.where(total > 0, total, np.nan)
+    return np.asarray((smooth_weights(table) * values).sum(axis=0) / np.where(total > 0, total, np.nan))
 
 
 FEATURES = (

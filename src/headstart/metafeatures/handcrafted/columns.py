@@ -42,7 +42,7 @@ def level_columns(table: Table) -> tuple[Array, NDArray[np.bool_]]:
         if len(levels) > LEVELS:
             chosen = np.sort(np.argsort(-counts, kind="stable")[:LEVELS])
         columns += [(inverse == level).astype(np.float64) for level in chosen]
-        stay += [i == 0 or level > 0 for level in chosen]
+        stay += [i == 0 or bool(level > 0) for level in chosen]
     return np.array(columns).reshape(len(columns), table.n).T, np.array(stay, dtype=bool)
 
 
@@ -69,7 +69,7 @@ def standardised(table: Table) -> Array:
 def unit(table: Table) -> Array:
     """(n, p) `attributes` between 0 and 1; 0 where a column is constant."""
     low, span = in_order(table)[0], in_order(table)[-1] - in_order(table)[0]
-    return (attributes(table) - low) / np.where(span > 0, span, 1.0)
+    return np.asarray((attributes(table) - low) / np.where(span > 0, span, 1.0))
 
 
 @shared
@@ -83,7 +83,7 @@ def quantile(ordered: Array, q: float) -> Array:
     position = q * (len(ordered) - 1)
     low = int(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (position - low) * (ordered[high] - ordered[low])
+    return np.asarray(ordered[low] + (position - low) * (ordered[high] - ordered[low]))
 
 
 @shared
@@ -126,13 +126,13 @@ def eigenvalues(table: Table) -> Array:
 @shared
 def distances(table: Table) -> Array:
     """(n, n) Euclidean distances between rows of the `attributes`."""
-    return cdist(attributes(table), attributes(table))
+    return np.asarray(cdist(attributes(table), attributes(table)))
 
 
 @shared
 def unit_distances(table: Table) -> Array:
     """(n, n) Euclidean distances between rows of columns between 0 and 1."""
-    return cdist(unit(table), unit(table))
+    return np.asarray(cdist(unit(table), unit(table)))
 
 
 @shared
@@ -146,7 +146,7 @@ def gower_distances(table: Table) -> Array:
 
 def between(rows: Array, others: Array) -> Array:
     """Gower's distances of rows of columns between 0 and 1."""
-    return (cdist(rows, others, "cityblock") / max(rows.shape[1], 1)).astype(np.float32).astype(np.float64)
+    return np.asarray((cdist(rows, others, "cityblock") / max(rows.shape[1], 1)).astype(np.float32).astype(np.float64))
 
 
 def class_means(table: Table) -> Array:

@@ -224,7 +224,7 @@ def _neighbour_errors(table: Table) -> Array:
         return np.zeros(0)
     others = gower_distances(table).copy()
     np.fill_diagonal(others, np.inf)
-    return (table.labels[others.argmin(axis=1)] != table.labels).astype(np.float64)
+    return np.asarray((table.labels[others.argmin(axis=1)] != table.labels).astype(np.float64))
 
 
 def _blended_errors(table: Table) -> Array:
@@ -232,7 +232,7 @@ def _blended_errors(table: Table) -> Array:
     if len(table.label_counts) < 2:
         return np.zeros(0)
     made, owners = _blended(unit(table), table.labels, np.random.default_rng([table.seed, 7]))
-    return (table.labels[between(made, unit(table)).argmin(axis=1)] != owners).astype(np.float64)
+    return np.asarray((table.labels[between(made, unit(table)).argmin(axis=1)] != owners).astype(np.float64))
 
 
 def _spheres(table: Table) -> float:

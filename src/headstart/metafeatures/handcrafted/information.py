@@ -47,18 +47,18 @@ def with_class(table: Table) -> list[Array]:
 @shared
 def column_entropies(table: Table) -> Array:
     """H(x) of each column."""
-    return np.array([entropy(shares.sum(axis=1)) for shares in with_class(table)]) / np.log(2)
+    return np.asarray(np.array([entropy(shares.sum(axis=1)) for shares in with_class(table)]) / np.log(2))
 
 
 @shared
 def joint_entropies(table: Table) -> Array:
     """H(x, y) of each column with the classes."""
-    return np.array([entropy(shares) for shares in with_class(table)]) / np.log(2)
+    return np.asarray(np.array([entropy(shares) for shares in with_class(table)]) / np.log(2))
 
 
 def label_entropy(table: Table) -> float:
     """H(y) of the labels; of a regression they are fifths."""
-    return entropy(table.label_counts) / np.log(2)
+    return float(entropy(table.label_counts) / np.log(2))
 
 
 @shared
@@ -107,7 +107,7 @@ def _two_items(table: Table) -> Array:
     first, second = np.triu_indices(len(owner), k=1)
     apart = owner[first] != owner[second]
     first, second = first[apart], second[apart]
-    return single[first] + single[second] - 2.0 * shares[first, second]
+    return np.asarray(single[first] + single[second] - 2.0 * shares[first, second])
 
 
 def _ratio(above: float, below: float) -> float:

@@ -157,7 +157,7 @@ def _mean(function: Callable[[Table], Array]) -> Callable[[Table], float]:
 
 
 def _linear(table: Table) -> Callable[[], Any]:
-    return LinearRegression if table.regression else LinearDiscriminantAnalysis
+    return partial(LinearRegression if table.regression else LinearDiscriminantAnalysis)
 
 
 def _naive(table: Table) -> Callable[[], Any]:

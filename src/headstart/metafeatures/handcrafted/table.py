@@ -209,7 +209,7 @@ def _n_levels(column: pd.Series[Any], kind: Kind) -> int | None:
 
 def _codes(column: pd.Series[Any]) -> Whole:
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy(dtype=np.int64)
+        return np.asarray(column.cat.codes.to_numpy(dtype=np.int64))
     return np.asarray(pd.factorize(column, sort=True)[0], dtype=np.int64)
 
 
@@ -218,7 +218,7 @@ def _numbers(column: pd.Series[Any]) -> Array:
     if column.dtype.kind == "M":
         return np.where(missing, np.nan, column.to_numpy().astype("datetime64[s]").astype(np.float64))
     if column.dtype.kind in "biuf":
-        return column.to_numpy(dtype=np.float64)
+        return np.asarray(column.to_numpy(dtype=np.float64))
     return np.where(missing, np.nan, column.astype(str).str.len().to_numpy(dtype=np.float64))
 
 

@@ -40,7 +40,7 @@ def _leaf(table: Table) -> Any:
 
 
 def _leaf_depths(table: Table) -> Whole:
-    return depths(table)[_leaf(table)]
+    return np.asarray(depths(table)[_leaf(table)])
 
 
 def _n_leaves(table: Table) -> int:
