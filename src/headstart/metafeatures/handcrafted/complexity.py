@@ -6,7 +6,6 @@ at random. Neighbourhoods and graphs use Gower's distance. A regression has the 
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations
 
 import numpy as np
@@ -149,9 +148,7 @@ def linear_errors(table: Table) -> tuple[Array, Array, Array]:
         columns = (columns - columns.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
         first = np.arange(len(columns)) < len(rows)
         machine = LinearSVC(loss="hinge", C=2.0, tol=0.01, max_iter=_STEPS, random_state=table.seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # ends before it has converged
-            machine.fit(columns, first)
+        machine.fit(columns, first)
         margins = machine.decision_function(columns)
         wrong = (margins > 0) != first
         blended, of_first = _blended(columns, np.where(first, 0, 1), rng)

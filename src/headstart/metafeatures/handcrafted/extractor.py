@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -89,7 +90,8 @@ class HandCrafted(MetaFeatures):
             raise NeedsTable(f"meta-features {self.set!r} describe a table, and the task has none")
         table = Table.of(dataset, self.seed)
         values: list[float] = []
-        with one_blas_thread(), np.errstate(all="ignore"):
+        with one_blas_thread(), np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # collinear columns, small classes, solvers that are stopped
             for name in SETS[self.set]:
                 feature = FEATURES[name]
                 try:

@@ -18,7 +18,6 @@ standard deviation are over folds. Columns are encoded once for all folds, as pu
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -84,10 +83,8 @@ def stratified_folds(table: Table) -> Whole:
     if table.regression or table.label_counts.max() < _FOLDS:
         return runs(np.zeros(table.n, dtype=np.int64), np.arange(table.n))
     folds = np.zeros(table.n, dtype=np.int64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some classes are smaller than the number of folds
-        for fold, (_, test) in enumerate(StratifiedKFold(_FOLDS).split(table.labels, table.labels)):
-            folds[test] = fold
+    for fold, (_, test) in enumerate(StratifiedKFold(_FOLDS).split(table.labels, table.labels)):
+        folds[test] = fold
     return folds
 
 
@@ -108,16 +105,14 @@ def _scores(table: Table, columns: Array, folds: Whole, make: Callable[[], Any])
     if (not table.regression and len(table.label_counts) < 2) or not columns.shape[1]:
         return np.full(_FOLDS, np.nan)
     found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as columns that are collinear
-        for fold in range(int(folds.max()) + 1):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            if len(test) and len(np.unique(table.labels[train])) > 1:
-                try:
-                    predicted = make().fit(columns[train], target[train]).predict(columns[test])
-                except (ValueError, IndexError, np.linalg.LinAlgError):  # such as numbers too large for a tree
-                    return np.full(_FOLDS, np.nan)
-                found.append(_score(table, predicted, test, float(np.mean(target[train]))))
+    for fold in range(int(folds.max()) + 1):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        if len(test) and len(np.unique(table.labels[train])) > 1:
+            try:
+                predicted = make().fit(columns[train], target[train]).predict(columns[test])
+            except (ValueError, IndexError, np.linalg.LinAlgError):  # such as numbers too large for a tree
+                return np.full(_FOLDS, np.nan)
+            found.append(_score(table, predicted, test, float(np.mean(target[train]))))
     return np.array(found)
 
 
@@ -177,13 +172,11 @@ def fold_importances(table: Table) -> Array:
 
 def _of_one_attribute(table: Table, chosen: Whole, nearest: bool) -> Array:
     """Scores of the root of a tree, or of the nearest row, with one attribute in each fold."""
-    folds = stratified_folds(table)
+    folds, target = stratified_folds(table), table.target if table.regression else table.labels
     found = []
     for fold, attribute in enumerate(chosen):
         column = np.ascontiguousarray(attributes(table)[:, [attribute]])
-        inside = np.where(folds == fold, 0, 1)  # one fold at a time: 0 is tested
-        target = table.target if table.regression else table.labels
-        train, test = np.flatnonzero(inside), np.flatnonzero(inside == 0)
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         if not len(test):
             continue
         if nearest:

@@ -13,8 +13,6 @@ Roy's largest root     max r² / (1 - r²)
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from scipy import stats
 
@@ -146,9 +144,7 @@ def _n_normal(table: Table) -> float:
         chosen = np.sort(np.random.default_rng([table.seed, 2]).choice(p, _NORMAL_COLUMNS, replace=False))
     if table.n < 3:
         return np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        normal = [stats.shapiro(columns[:_NORMAL_ROWS, i]).pvalue > 0.05 for i in chosen]
+    normal = [stats.shapiro(columns[:_NORMAL_ROWS, i]).pvalue > 0.05 for i in chosen]
     return float(np.mean(normal)) * p if len(normal) else np.nan
 
 
