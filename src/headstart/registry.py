@@ -65,7 +65,15 @@ _OWN: dict[str, dict[str, str]] = {
         "log_ei_per_second": "headstart.surrogates.acquisition:LogEIPerSecond",
     },
     "metafeatures": {
+        "auto_sklearn": "headstart.metafeatures.handcrafted:auto_sklearn",
+        "byu": "headstart.metafeatures.handcrafted:byu",
         "dataset2vec": "headstart.metafeatures.dataset2vec:Dataset2Vec",
+        "full": "headstart.metafeatures.handcrafted:full",
+        "handcrafted": "headstart.metafeatures.handcrafted:HandCrafted",
+        "landmark": "headstart.metafeatures.handcrafted:landmark",
+        "mf1": "headstart.metafeatures.handcrafted:mf1",
+        "mf2": "headstart.metafeatures.handcrafted:mf2",
+        "scot": "headstart.metafeatures.handcrafted:scot",
     },
 }
 _added: dict[str, dict[str, Any]] = {kind: {} for kind in _OWN}

@@ -310,6 +310,31 @@ def inspect(
     run(table, target, task, drop or [], kinds or [])
 
 
+@app.command(rich_help_panel=_KNOW)
+def metafeatures(
+    table: Table,
+    target: Target = None,
+    set_name: Annotated[
+        str,
+        typer.Option("--set", metavar="NAME", help="Which set: mf1, mf2, auto_sklearn, landmark, scot, byu or full."),
+    ] = "mf1",
+    task: TaskKind = None,
+    drop: Drop = None,
+    kinds: Kinds = None,
+    json: AsJson = False,
+) -> None:
+    """Describe a table by hand-crafted meta-features: sizes, statistics, landmarks and more.
+
+    \b
+    Examples:
+      headstart metafeatures train.csv --target price
+      headstart metafeatures train.csv --target price --set full --json
+    """
+    from headstart.cli.metafeatures import show
+
+    show(table, target, set_name, task, drop or [], kinds or [], json)
+
+
 @app.command(rich_help_panel=_COMPARE)
 def replay(
     meta: Meta,
