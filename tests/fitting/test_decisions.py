@@ -25,7 +25,7 @@ def sample(k: int, n: int = 3000) -> tuple[np.ndarray, np.ndarray]:
 def test_temperature_undoes_overconfidence(k: int, sharpness: float) -> None:
     probabilities, truth = sample(k)
     distorted = softmax(np.log(probabilities) * sharpness, axis=1)
-    found = fit_temperature(distorted, truth)
+    found = fit_temperature(distorted, lambda p: log_loss(truth, p))
     assert found == pytest.approx(sharpness, rel=0.1)
     oracle = minimize_scalar(
         lambda t: log_loss(truth, softmax(np.log(distorted) / t, axis=1)), bounds=(0.05, 20), method="bounded"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from headstart.errors import warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import fit_model, is_predicted
+from headstart.evaluation.scoring import Metric
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
@@ -169,6 +170,7 @@ class Assembly:
     def _model(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Model:
         data = self.run.dataset
         self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, refit)}")
+        decisions = replace(decisions, folds=min(decisions.folds, max(len(m.models) for m in members)))
         return Model(
             data.schema,
             str(data.task),
@@ -186,10 +188,10 @@ class Assembly:
     def _models(self, trial: Trial) -> list[Any] | None:
         return self.run.shelf.models(self.run.seed_of(trial.number))
 
-    def _loss(self, rows: NDArray[np.int64], predictions: Array) -> float:
+    def _loss(self, rows: NDArray[np.int64], predictions: Array, metric: Metric | None = None) -> float:
         assert self.run.dataset.y is not None
         weights = None if self.run.dataset.weights is None else self.run.dataset.weights[rows]
-        return self.run.metric.loss(self.run.dataset.y[rows], predictions, weights)
+        return (metric or self.run.metric).loss(self.run.dataset.y[rows], predictions, weights)
 
     def _judged(self, decisions: Decisions, predictions: Array, rows: NDArray[np.int64]) -> Array:
         """What the metric judges: predictions for some rows after decisions, NaN for the others."""
@@ -313,24 +315,63 @@ class Assembly:
 
     def _decisions(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
         """Calibration and thresholds, learned from predictions for validation rows."""
-        assert self.run.dataset.y is not None
-        if self.run.dataset.classes is None:
-            return Decisions()
-        weights = None if self.run.dataset.weights is None else self.run.dataset.weights[rows]
-        truth = self.run.dataset.y[rows]
         decisions = Decisions()
-        if self.run.settings.calibrate:
-            decisions = Decisions(fit_temperature(predictions, truth, weights))
-            self.run.notes.append(f"probabilities are calibrated with temperature {decisions.temperature:.3g}")
-        if self.run.settings.tune_threshold:
-            calibrated = decisions.calibrated(predictions)
-            some = self._some(np.arange(len(rows)))
-            end = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
-            factors = fit_factors(calibrated[some], lambda p: self._loss(rows[some], p), deadline=end)
+        if self.run.dataset.classes is None:
+            return decisions
+        if self._wanted(self.run.settings.calibrate, self.run.metric.of_probabilities):
+            decisions = self._calibration(predictions, rows)
+        if self._wanted(self.run.settings.tune_threshold, self.run.metric.of_labels):
+            factors = self._factors(decisions.calibrated(predictions), rows)
             decisions = replace(decisions, factors=factors)
             said = "no other threshold is better" if factors is None else "thresholds between classes are tuned"
             self.run.notes.append(f"{said} for {self.run.metric.name}")
         return decisions
+
+    @staticmethod
+    def _wanted(given: bool | None, by_default: bool | None) -> bool:
+        return bool(by_default if given is None else given)
+
+    def _calibration(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
+        """The best temperature for the metric, or for log loss if that does not judge probabilities by their values.
+
+        Without one that is better on the validation rows, nothing is calibrated unless the user wants it.
+        """
+        assert self.run.dataset.task is not None
+        metric = self.run.metric
+        judge = metric if metric.of_probabilities else Metric("neg_log_loss", self.run.dataset.task)
+        some = self._some(np.arange(len(rows)))
+        temperature = fit_temperature(predictions[some], lambda p: self._loss(rows[some], p, judge))
+        validated = sum(len(valid) for _, valid in self.run.plan.splits)
+        repeats = max(1, round(validated / len(rows)))  # so many models predicted each row, on average
+        found = Decisions(temperature, folds=max(1, len(self.run.plan.splits) // repeats))
+        if self.run.settings.calibrate is None:
+            plain, better = (self._score(self._judged(d, predictions, rows)) for d in (Decisions(), found))
+            if not better > plain:
+                return Decisions()
+        self.run.notes.append(f"probabilities are calibrated with temperature {temperature:.3g}")
+        return found
+
+    def _factors(self, probabilities: Array, rows: NDArray[np.int64]) -> tuple[float, ...] | None:
+        """The best factors of the classes for the metric, None for plain ones.
+
+        Unless the user wants them in any case, it is first tried whether factors that are tuned on four fifths of the
+        rows are better than none on the others: on few rows, what is best among many thresholds is often luck.
+        """
+        some = self._some(np.arange(len(rows)))
+        rows, probabilities = rows[some], probabilities[some]
+        end = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
+
+        def tuned(chosen: NDArray[Any]) -> tuple[float, ...] | None:
+            return fit_factors(probabilities[chosen], lambda p: self._loss(rows[chosen], p), deadline=end)
+
+        if self.run.settings.tune_threshold is None:
+            part = np.random.default_rng(self.run.settings.seed).permutation(len(rows)) % 5
+            judged = np.empty_like(probabilities)
+            for i in range(5):
+                judged[part == i] = Decisions(factors=tuned(part != i)).judged(probabilities[part == i])
+            if not self._loss(rows, judged) < self._loss(rows, probabilities):
+                return None
+        return tuned(np.ones(len(rows), dtype=bool))
 
     def _simple(self) -> Model:
         """What can be had in no time, with a warning that says why."""

@@ -253,7 +253,9 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
     for found in models:
         _check_pipelines(found)
     labels, decisions = content["classes"], content["decisions"]
-    factors = decisions["factors"]
+    factors, folds = decisions["factors"], int(decisions.get("folds", 1))
+    if not 1 <= folds <= max(map(len, models)):
+        raise ValueError(f"it has the models of {max(map(len, models))} folds, not of {folds}")
     return Model(
         Schema.from_dict(content["schema"]),
         content["task"],
@@ -264,7 +266,7 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         ),
         content["metric"],
         content["target"],
-        Decisions(float(decisions["temperature"]), None if factors is None else tuple(factors)),
+        Decisions(float(decisions["temperature"]), None if factors is None else tuple(factors), folds),
         tuple(content["notes"]),
         content["origin"],
         content.get("validation_score"),

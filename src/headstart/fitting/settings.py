@@ -118,13 +118,15 @@ class ClassifierParameters(Parameters):
     Parameters
     ----------
     calibrate
-        Whether to calibrate probabilities, by one temperature.
+        Whether to calibrate probabilities, by one temperature. By default if `metric` is one of probabilities, such as
+        log loss, and it is better for that on validation rows.
     tune_threshold
-        Whether to tune the decision thresholds between classes for `metric`, which must be a metric of labels.
+        Whether to tune the decision thresholds between classes for `metric`, which must be a metric of labels. By
+        default if it is one, such as F1, and thresholds tuned on some validation rows are better on others.
     """
 
-    calibrate: bool = False
-    tune_threshold: bool = False
+    calibrate: bool | None = None
+    tune_threshold: bool | None = None
 
 
 @dataclass(eq=False)
