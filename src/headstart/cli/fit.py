@@ -255,7 +255,7 @@ def _best(run: Run) -> dict[str, Any] | None:
 def _members(run: Run, estimator: Any) -> list[dict[str, Any]]:
     trials = {trial.number: trial for trial in run.history}
     return [
-        {"weight": round(member.weight, 6), **_row(run, trials[member.number])}
+        {"weight": round(member.weight, 6), **_row(run, trials[member.number]), "rows": member.rows}
         if member.number in trials
         else {"weight": member.weight, "score": None, "estimator": str(member.pipeline), "pipeline": "", "trial": None}
         for member in sorted(estimator.model_.members, key=lambda m: -m.weight)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
 from headstart.task import total_excess
-from headstart.trials import FULL, Limits, Trial
+from headstart.trials import Limits, Trial
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
@@ -76,10 +77,10 @@ class Assembly:
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         self.score = self._score(self._judged(decisions, average, validated))
-        if self.run.settings.refit == "full":
+        if self.run.settings.refit == "single":
+            members = [self._single(member, len(member.models) - 1) for member in members]
+        elif self.run.refits:
             members = self._refitted(members)
-        elif self.run.settings.refit == "single":
-            members = [replace(member, models=member.models[-1:]) for member in members]
         return self._model(members, decisions, self.run.settings.refit)
 
     def _within_bounds(self, candidates: Sequence[Trial]) -> Model:
@@ -134,8 +135,12 @@ class Assembly:
             yield "full", self._refitted([member])[0]
         elif self.run.settings.refit == "bag" and len(member.models) > 1:
             yield "bag", member
-        for model in reversed(member.models):
-            yield "single", replace(member, models=[model])
+        for i in reversed(range(len(member.models))):
+            yield "single", self._single(member, i)
+
+    def _single(self, member: Member, i: int) -> Member:
+        """A member with the model of one fold."""
+        return replace(member, models=[member.models[i]], rows=self._rows_of(member.number, [i]))
 
     def _measured(self, member: Member) -> dict[str, float]:
         """Latency and size of a member as it predicts, those that are bounded."""
@@ -169,7 +174,7 @@ class Assembly:
 
     def _model(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Model:
         data = self.run.dataset
-        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, refit)}")
+        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, data.n_rows)}")
         decisions = replace(decisions, folds=min(decisions.folds, max(len(m.models) for m in members)))
         return Model(
             data.schema,
@@ -265,10 +270,18 @@ class Assembly:
         members = []
         for trial, weight in chosen:
             models = self._models(trial) or []
-            large = sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max()
-            kept = [model for model, is_large in zip(models, large.tolist(), strict=True) if is_large]
-            members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept))
+            large = np.flatnonzero(sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max())
+            kept, rows = [models[i] for i in large], self._rows_of(trial.number, large)
+            members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept, rows))
         return members
+
+    def _trial(self, number: int) -> Trial:
+        return next(trial for trial in self.run.history if trial.number == number)
+
+    def _rows_of(self, number: int, folds: Iterable[int]) -> int:
+        """How many rows the models of these folds of a trial were trained on, together."""
+        splits = self.run.plan.splits.subsample(self._trial(number).proposal.fidelity.rows)
+        return len(np.unique(np.concatenate([splits[i][0] for i in folds])))
 
     def _that_fit(self, chosen: list[tuple[Trial, float]]) -> list[tuple[Trial, float]]:
         """Those whose models fit into the memory that is left, the heaviest first; one at least, the smallest."""
@@ -299,19 +312,38 @@ class Assembly:
 
     def _refitted(self, members: Sequence[Member]) -> list[Member]:
         """Members fitted on all rows, as far as time allows; the others keep the models of their folds."""
-        self.run.progress.phase(self.run, f"fitting {len(members)} pipelines on all rows")
-        seeds = {m.number: self.run.seed_of(m.number) for m in members}
-        objective = RefitObjective(
-            self.run.space, self.run.dataset, {seeds[m.number]: stopped_at(m.models) for m in members}
-        )
+        run = self.run
+        run.progress.phase(run, f"fitting {len(members)} pipelines on all rows")
+        seeds = {m.number: run.seed_of(m.number) for m in members}
+        objective = RefitObjective(run.space, run.dataset, {seeds[m.number]: stopped_at(m.models) for m in members})
+        limits = self._last_limits(0.95)
+
+        def fit(member: Member) -> list[Any] | None:
+            """Fitted unless it would take longer than there is time, by what its trial took for each row."""
+            seconds = self._refit_seconds(member.number)
+            if limits.deadline is not None and time.time() + seconds > limits.deadline:
+                return None
+            shelf(member.pipeline, limits, seeds[member.number])
+            return shelf.models(seeds[member.number])
+
         with ExitStack() as stack:
-            shelf = Shelf(self.run.sandboxed(objective, stack), len(members))
-            wanted = [(m.pipeline, seeds[m.number], FULL) for m in sorted(members, key=lambda m: -m.weight)]
-            found = evaluate_all(shelf, wanted, self._last_limits(0.95), self.run.plan.n_jobs)
-            fitted = {seed: shelf.models(seed) for seed in found}
-        if len(found) < len(members):
-            self.run.notes.append(f"{len(members) - len(found)} members were not fitted on all rows for want of time")
-        return [replace(m, models=fitted.get(seeds[m.number]) or m.models) for m in members]
+            shelf = Shelf(run.sandboxed(objective, stack), len(members))
+            pool = stack.enter_context(ThreadPoolExecutor(run.plan.n_jobs))
+            by_weight = sorted(members, key=lambda m: -m.weight)
+            fitted = dict(zip([m.number for m in by_weight], pool.map(fit, by_weight), strict=True))
+        if missing := sum(models is None for models in fitted.values()):
+            run.notes.append(f"there was no time to fit {missing} of {len(members)} pipelines on all rows")
+        return [
+            replace(member, models=models, rows=run.dataset.n_rows) if (models := fitted[member.number]) else member
+            for member in members
+        ]
+
+    def _refit_seconds(self, number: int) -> float:
+        """About how long it takes to fit the pipeline of a trial on all rows, if time grows with the rows."""
+        trial = self._trial(number)
+        splits = self.run.plan.splits.pairs[: trial.proposal.fidelity.folds]
+        trained = trial.proposal.fidelity.rows * sum(len(train) for train, _ in splits)
+        return trial.outcome.seconds * self.run.dataset.n_rows / max(1.0, trained)
 
     def _decisions(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
         """Calibration and thresholds, learned from predictions for validation rows."""
@@ -354,8 +386,8 @@ class Assembly:
     def _factors(self, probabilities: Array, rows: NDArray[np.int64]) -> tuple[float, ...] | None:
         """The best factors of the classes for the metric, None for plain ones.
 
-        Unless the user wants them in any case, it is first tried whether factors that are tuned on four fifths of the
-        rows are better than none on the others: on few rows, what is best among many thresholds is often luck.
+        The best of many thresholds is often luck on few rows. So, unless the user wants them in any case, factors that
+        are tuned on four fifths of the rows must gain on the others at least half of what they seem to gain.
         """
         some = self._some(np.arange(len(rows)))
         rows, probabilities = rows[some], probabilities[some]
@@ -364,14 +396,17 @@ class Assembly:
         def tuned(chosen: NDArray[Any]) -> tuple[float, ...] | None:
             return fit_factors(probabilities[chosen], lambda p: self._loss(rows[chosen], p), deadline=end)
 
-        if self.run.settings.tune_threshold is None:
-            part = np.random.default_rng(self.run.settings.seed).permutation(len(rows)) % 5
-            judged = np.empty_like(probabilities)
-            for i in range(5):
-                judged[part == i] = Decisions(factors=tuned(part != i)).judged(probabilities[part == i])
-            if not self._loss(rows, judged) < self._loss(rows, probabilities):
-                return None
-        return tuned(np.ones(len(rows), dtype=bool))
+        factors = tuned(np.ones(len(rows), dtype=bool))
+        if factors is None or self.run.settings.tune_threshold:
+            return factors
+        part = np.random.default_rng(self.run.settings.seed).permutation(len(rows)) % 5
+        judged = np.empty_like(probabilities)
+        for i in range(5):
+            judged[part == i] = Decisions(factors=tuned(part != i)).judged(probabilities[part == i])
+        plain, seeming, real = (
+            self._loss(rows, p) for p in (probabilities, Decisions(factors=factors).judged(probabilities), judged)
+        )
+        return factors if plain - real >= 0.5 * (plain - seeming) else None
 
     def _simple(self) -> Model:
         """What can be had in no time, with a warning that says why."""
@@ -393,7 +428,11 @@ class Assembly:
         if self.run.task.constraints:
             self.run.notes.append("the simple model was not checked against the constraints")
         pipeline, model = simple_model(self.run.dataset, self.run.settings.seed)
-        return self._model([Member(-1, pipeline, float("nan"), 1.0, [model])], Decisions(), self.run.settings.refit)
+        return self._model(
+            [Member(-1, pipeline, float("nan"), 1.0, [model], min(SIMPLE_ROWS, self.run.dataset.n_rows))],
+            Decisions(),
+            self.run.settings.refit,
+        )
 
 
 def predictions_of(trial: Trial) -> Array:
@@ -402,14 +441,22 @@ def predictions_of(trial: Trial) -> Array:
     return np.load(value, mmap_mode="r", allow_pickle=False) if isinstance(value, Path) else np.asarray(value)
 
 
-def _in_words(members: Sequence[Member], refit: str) -> str:
-    what = "one pipeline," if len(members) == 1 else f"an ensemble of {len(members)} pipelines, each"
-    models = sum(len(m.models) for m in members)
-    if refit == "full":
-        return f"{what} fitted on all rows"
-    if refit == "single" or models == len(members):
-        return f"{what} with the model of one fold"
-    return f"{what} the mean of the models of its folds ({models} models)"
+def _in_words(members: Sequence[Member], rows: int) -> str:
+    """What the members predict with, and what share of the rows of the table that was trained on."""
+    folds = [m for m in members if len(m.models) == 1 and m.rows is not None and m.rows < rows]
+    whole = [m for m in members if len(m.models) == 1 and m not in folds]
+    bags = [m for m in members if len(m.models) > 1]
+    shares = [f"{100 * share / rows:.3g} %" for share in sorted({m.rows or 0 for m in folds})]
+    said = {
+        "fitted on all rows": whole,
+        f"the mean of the models of its folds ({sum(len(m.models) for m in bags)} models)": bags,
+        f"with the model of one fold, trained on {' or '.join(shares)} of the rows": folds,
+    }
+    parts = [(words, len(found)) for words, found in said.items() if found]
+    if len(members) == 1:
+        return f"one pipeline, {parts[0][0]}"
+    shown = [f"each {words}" if n == len(members) else f"{n} of them {words}" for words, n in parts]
+    return f"an ensemble of {len(members)} pipelines, {', '.join(shown)}"
 
 
 def simple_model(dataset: Dataset, seed: int) -> tuple[Pipeline, Any]:

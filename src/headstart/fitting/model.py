@@ -36,6 +36,8 @@ class Member:
         Its share of the average.
     models
         Fitted scikit-learn pipelines, which count the same: one for each fold, or one.
+    rows
+        How many rows of the table they were trained on, together; None if that is not known.
     """
 
     number: int
@@ -43,6 +45,7 @@ class Member:
     loss: float
     weight: float
     models: Sequence[Any]
+    rows: int | None = None
 
     def predict(self, X: Any, shape: tuple[int, ...]) -> Array:
         """Mean prediction of its models for a table that is made ready."""

@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 RESTOCK_SHARE = 0.4
 """Most of a resumed budget that goes into models of an earlier process."""
 REFIT_SHARE = 0.25
-"""Of the time budget, for fitting the members on all rows where that is wanted."""
+"""Of the time budget, for fitting the members on all rows, as far as they are."""
 _LEAST_SECONDS = 0.1
 
 
@@ -204,9 +204,20 @@ class Run:
         if seconds is None or self.end is None:
             return None
         for_model = min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
-        if self.settings.refit == "full":
+        if self.refits:
             for_model += REFIT_SHARE * seconds
         return self.end - for_model
+
+    @property
+    def refits(self) -> bool:
+        """Whether the members are fitted on all rows at the end: if that is wanted, or a hold-out of ours keeps some.
+
+        The models of several folds have seen all rows together. Under constraints what was measured is delivered.
+        """
+        if self.settings.refit != "bag":
+            return self.settings.refit == "full"
+        ours = self.settings.splitter is None or isinstance(self.settings.splitter, float)
+        return ours and len(self.plan.splits) == 1 and not self.settings.bounds
 
     def restart(
         self, settings: Settings, started: float | None = None, reserve: float = 0.0, progress: Progress | None = None

@@ -192,7 +192,7 @@ def _described(model: Model) -> dict[str, Any]:
         "schema": model.schema.to_dict(),
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
-            {"number": m.number, "pipeline": m.pipeline.to_dict(), "loss": m.loss, "weight": m.weight}
+            {"number": m.number, "pipeline": m.pipeline.to_dict(), "loss": m.loss, "weight": m.weight, "rows": m.rows}
             for m in model.members
         ],
         "decisions": vars(model.decisions),
@@ -261,7 +261,14 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         content["task"],
         None if labels is None else _labels(labels),
         tuple(
-            Member(m["number"], Pipeline.from_dict(m["pipeline"]), float(m["loss"]), float(m["weight"]), found)
+            Member(
+                m["number"],
+                Pipeline.from_dict(m["pipeline"]),
+                float(m["loss"]),
+                float(m["weight"]),
+                found,
+                m.get("rows"),
+            )
             for m, found in zip(described, models, strict=True)
         ),
         content["metric"],
