@@ -59,7 +59,8 @@ def _confusion(truth: NDArray[Any], predictions: Array, weights: Array | None) -
 def _f1_by_class(confusion: Array) -> Array:
     """NaN for a class that neither occurs nor is chosen."""
     both = confusion.sum(axis=0) + confusion.sum(axis=1)
-    return np.divide(2 * np.diag(confusion), both, out=np.full(len(both), np.nan), where=both > 0)
+    found: Array = np.divide(2 * np.diag(confusion), both, out=np.full(len(both), np.nan), where=both > 0)
+    return found
 
 
 def _f1(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float:

@@ -49,7 +49,8 @@ class Member:
 
     def predict(self, X: Any, shape: tuple[int, ...]) -> Array:
         """Mean prediction of its models for a table that is made ready."""
-        return self.predict_parts(X, shape, 1)[0]
+        found: Array = self.predict_parts(X, shape, 1)[0]
+        return found
 
     def predict_parts(self, X: Any, shape: tuple[int, ...], parts: int) -> Array:
         """Mean predictions of parts of its models, see `Decisions`; those of all for each part if there are fewer."""

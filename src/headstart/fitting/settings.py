@@ -57,8 +57,8 @@ class Parameters:
         Maximum number of pipelines in an ensemble.
     refit
         What the members predict with: ``"bag"``, the mean of the models of the folds, which the search has already
-        fitted; ``"full"``, one model refitted on all rows, for which a quarter of the time is reserved; ``"single"``,
-        the model of one fold, which is the smallest and fastest.
+        fitted, or after a hold-out as ``"full"``; ``"full"``, one model refitted on all rows, for which a quarter of
+        the time is reserved; ``"single"``, the model of one fold, which is the smallest and fastest.
     splitter
         Number of folds, share of a hold-out, a scikit-learn splitter, or pairs of training and validation rows. By
         default what suits the table's size and the budget.
