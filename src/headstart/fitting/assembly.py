@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _NEARLY_ALL = 0.9
+_FIRST = 5
+"""So many of the best pipelines, taken together, say about where thresholds are."""
 SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
 SIMPLE_ROWS = 2000
@@ -70,7 +72,8 @@ class Assembly:
         self.run.progress.phase(self.run, "choosing the ensemble" if len(candidates) > 1 else "making the model")
         first = predictions_of(candidates[0])
         validated = np.flatnonzero(is_predicted(first))
-        candidates = candidates[: self._useful(candidates, validated)]
+        if not self._tunes:
+            candidates = candidates[: self._useful(candidates, validated)]
         predictions = [predictions_of(trial)[validated] for trial in candidates]
         members = self._members(candidates, self._select(predictions, validated))
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
@@ -237,10 +240,13 @@ class Assembly:
             return np.ones(1)
         some = self._some(np.arange(len(validated)))
         rows = validated[some]
+        # Labels are judged as they will be chosen: with thresholds that suit the first few together.
+        first = np.mean([p[some] for p in predictions[:_FIRST]], axis=0)
+        decisions = Decisions(factors=fit_factors(first, lambda p: self._loss(rows, p))) if self._tunes else Decisions()
         deadline = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
         return select_ensemble(
             [p[some] for p in predictions],
-            lambda p: self._loss(rows, p),
+            lambda p: self._loss(rows, decisions.judged(p)),
             max_members=self.run.settings.max_members,
             deadline=deadline,
         )
@@ -350,18 +356,24 @@ class Assembly:
         decisions = Decisions()
         if self.run.dataset.classes is None:
             return decisions
-        if self._wanted(self.run.settings.calibrate, self.run.metric.of_probabilities):
+        if self._calibrates:
             decisions = self._calibration(predictions, rows)
-        if self._wanted(self.run.settings.tune_threshold, self.run.metric.of_labels):
+        if self._tunes:
             factors = self._factors(decisions.calibrated(predictions), rows)
             decisions = replace(decisions, factors=factors)
             said = "no other threshold is better" if factors is None else "thresholds between classes are tuned"
             self.run.notes.append(f"{said} for {self.run.metric.name}")
         return decisions
 
-    @staticmethod
-    def _wanted(given: bool | None, by_default: bool | None) -> bool:
-        return bool(by_default if given is None else given)
+    @property
+    def _calibrates(self) -> bool:
+        given = self.run.settings.calibrate
+        return self.run.metric.of_probabilities if given is None else given
+
+    @property
+    def _tunes(self) -> bool:
+        given = self.run.settings.tune_threshold
+        return self.run.dataset.classes is not None and bool(self.run.metric.of_labels if given is None else given)
 
     def _calibration(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
         """The best temperature for the metric, or for log loss if that does not judge probabilities by their values.
