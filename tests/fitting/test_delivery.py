@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from headstart.evaluation.live import predict_model
 from headstart.evaluation.scoring import Metric
 from headstart.fitting import assembly
 from headstart.fitting.assembly import Assembly
-from headstart.fitting.plan import make_plan
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings
 
@@ -212,11 +212,22 @@ class TestRows:
         trial = run.candidates()[0]
         assert Assembly(run)._refit_seconds(trial.number) == pytest.approx(trial.outcome.seconds * 400 / (4 * 300))
 
-    def test_time_is_kept_for_it(self, numbers: Any) -> None:
-        data = Dataset.from_arrays(*numbers)
-        ends = {}
+    def test_time_is_kept_for_it_if_there_is_something_to_refit(self, numbers: Any, ridge: dict[str, Any]) -> None:
+        """Seen long after the budget began: what was kept for a refit is search time if nothing was found."""
+        data, ends = Dataset.from_arrays(*numbers), {}
         for splitter in (0.25, 4):
-            run = Run(data, Settings(100.0, splitter=splitter, sandbox=False), started=0.0)
-            assert len(make_plan(data, run.settings).splits) == (1 if splitter == 0.25 else 4)
-            ends[splitter] = run.search_end
-        assert ends[4] - ends[0.25] == pytest.approx(25.0)
+            settings = Settings.of(HeadstartRegressor(**ridge, splitter=splitter))
+            run = Run(data, settings)
+            run.settings = replace(settings, time_budget=100.0)
+            for searched in (False, True):
+                run.started = time.time()
+                ends[splitter, "begin"] = run.search_end - run.started
+                run.started = time.time() - 90
+                ends[splitter, searched] = run.search_end - run.started
+                run.settings = settings
+                if not searched:
+                    run.search()
+                run.settings = replace(settings, time_budget=100.0)
+        assert ends[4, "begin"] - ends[0.25, "begin"] == pytest.approx(25.0, abs=0.1)
+        assert ends[4, False] == pytest.approx(ends[0.25, False], abs=0.1)
+        assert ends[4, True] - ends[0.25, True] == pytest.approx(25.0, abs=0.1)

@@ -465,6 +465,8 @@ def _in_words(members: Sequence[Member], rows: int) -> str:
         f"with the model of one fold, trained on {' or '.join(shares)} of the rows": folds,
     }
     parts = [(words, len(found)) for words, found in said.items() if found]
+    if members[0].number < 0:  # the simple model
+        return f"one small tree, trained on {shares[0] if shares else 'all'} of the rows"
     if len(members) == 1:
         return f"one pipeline, {parts[0][0]}"
     shown = [f"each {words}" if n == len(members) else f"{n} of them {words}" for words, n in parts]

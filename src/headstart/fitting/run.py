@@ -199,14 +199,16 @@ class Run:
 
     @property
     def search_end(self) -> float | None:
-        """Unix time at which the search ends: the rest of the budget is for the model."""
+        """Unix time at which the search ends: the rest of the budget is for the model.
+
+        Time for a refit is only kept if there is something to refit.
+        """
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
             return None
-        for_model = min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
-        if self.refits:
-            for_model += REFIT_SHARE * seconds
-        return self.end - for_model
+        end = self.end - min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
+        with_refit = end - REFIT_SHARE * seconds if self.refits else end
+        return with_refit if time.time() < with_refit or self.candidates() else end
 
     @property
     def refits(self) -> bool:
@@ -242,17 +244,20 @@ class Run:
         with ExitStack() as stack:
             self.shelf.objective = self.sandboxed(self.objective, stack)
             self._restock()
-            left = None if self.search_end is None else self.search_end - time.time()
-            if left is not None and left < _LEAST_SECONDS:
-                return "seconds"
-            self.study.run(
-                seconds=left,
-                evaluations=self.settings.evaluations,
-                patience=self.settings.patience,
-                n_jobs=self.plan.n_jobs,
-                executor=self._executor(stack),
-            )
-        return str(self.study.reason)
+            executor, reason = self._executor(stack), "seconds"
+            while reason == "seconds":  # ends later than it was to at first if nothing was found
+                left = None if self.search_end is None else self.search_end - time.time()
+                if left is not None and left < _LEAST_SECONDS:
+                    break
+                self.study.run(
+                    seconds=left,
+                    evaluations=self.settings.evaluations,
+                    patience=self.settings.patience,
+                    n_jobs=self.plan.n_jobs,
+                    executor=executor,
+                )
+                reason = str(self.study.reason)
+        return reason
 
     def _executor(self, stack: ExitStack) -> Executor | None:
         """A thread for a single job in a sandbox too, so that the next pipeline is chosen while it runs."""
