@@ -25,7 +25,7 @@ from sklearn.model_selection import train_test_split
 from headstart import HeadstartClassifier
 from headstart.fitting.decisions import Decisions, fit_temperature
 
-console = Console()
+console = Console(width=120)
 TABLES = (
     "glass", "ecoli", "diggle_table_a2", "collins", "balance.scale", "vehicle", "vowel", "yeast", "wine_quality_red",
     "mfeat_morphological", "led7", "column3C",
@@ -66,6 +66,10 @@ def losses(path: Path, evaluations: int, seed: int, jobs: int) -> tuple[Headstar
     ]
 
 
+def _geometric(values: Any) -> float:
+    return float(np.exp(np.log(values).mean()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="a folder with index.csv and classification/")
@@ -88,8 +92,9 @@ def main() -> None:
             temperature = f"{model.model_.decisions.temperature:.3f}"
             report.add_row(name, temperature, *(f"{value:.4f}" for value in found), f"{ratios[-1][2]:.3f}")
             console.print(f"{name}: {', '.join(f'{n} {v:.4f}' for n, v in zip(NAMES, found, strict=True))}")
-    mean = np.exp(np.log(ratios).mean(axis=0))
-    report.add_row("geometric mean of ratios", "", *(f"{value:.3f}" for value in mean), f"{mean[2]:.3f}")
+    for words, summary in (("median of ratios", np.median), ("geometric mean of ratios", _geometric)):
+        found = [float(summary(column)) for column in np.array(ratios).T]
+        report.add_row(words, "", *(f"{value:.3f}" for value in found), f"{found[2]:.3f}")
     console.print(report)
 
 
