@@ -17,6 +17,7 @@ from headstart.evaluation.live import predict_model
 from headstart.evaluation.scoring import Metric
 from headstart.fitting import assembly
 from headstart.fitting.assembly import Assembly
+from headstart.fitting.refit import stopped_at
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings
 
@@ -198,7 +199,7 @@ class TestRows:
         members = made._members(trials, np.ones(2) / 2)
         monkeypatch.setattr(type(run), "end", property(lambda _: time.time() + 100))
         slow = trials[1].number
-        monkeypatch.setattr(made, "_refit_seconds", lambda number: 1e6 if number == slow else 0.0)
+        monkeypatch.setattr(made, "_refit_seconds", lambda m: 1e6 if m.number == slow else 0.0)
         notes = made._model(made._refitted(members), assembly.Decisions(), "full").notes
         assert "there was no time to fit 1 of 2 pipelines on all rows" in notes
         assert notes[-1] == (
@@ -207,10 +208,26 @@ class TestRows:
         )
 
     def test_the_time_of_a_refit_is_told_by_that_of_the_trial(self, numbers: Any, ridge: dict[str, Any]) -> None:
-        run = Run(Dataset.from_arrays(*numbers), Settings.of(HeadstartRegressor(**ridge, splitter=4)))
+        settings = {**ridge, "evaluations": 1, "splitter": 4}
+        for name, rounds in (("ridge", 1.0), ("lightgbm", np.sqrt(4 / 3))):
+            given = Settings.of(HeadstartRegressor(**{**settings, "include": [name]}))
+            run = Run(Dataset.from_arrays(*numbers), given)
+            run.search()
+            (trial,), made = run.candidates(), Assembly(run)
+            (member,) = made._members([trial], np.ones(1))
+            expected = trial.outcome.seconds / 4 * 4 / 3 * rounds
+            assert made._refit_seconds(member) == pytest.approx(expected)
+
+    def test_boosters_have_more_rounds_for_more_rows(self, numbers: Any, ridge: dict[str, Any]) -> None:
+        run = Run(
+            Dataset.from_arrays(*numbers),
+            Settings.of(HeadstartRegressor(**{**ridge, "include": ["lightgbm"]}, splitter=0.25, ensemble=False)),
+        )
         run.search()
-        trial = run.candidates()[0]
-        assert Assembly(run)._refit_seconds(trial.number) == pytest.approx(trial.outcome.seconds * 400 / (4 * 300))
+        found = run.finish().members[0]
+        before = stopped_at(run.shelf.models(run.seed_of(found.number)) or [])
+        assert before is not None
+        assert stopped_at(found.models) == round(before * np.sqrt(4 / 3))
 
     def test_time_is_kept_for_it_if_there_is_something_to_refit(self, numbers: Any, ridge: dict[str, Any]) -> None:
         """Seen long after the budget began: what was kept for a refit is search time if nothing was found."""

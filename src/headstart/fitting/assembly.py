@@ -23,7 +23,7 @@ from headstart.evaluation.scoring import Metric
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
-from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
+from headstart.fitting.refit import RefitObjective, evaluate_all, more_rounds, stopped_at
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
 from headstart.task import total_excess
@@ -321,12 +321,13 @@ class Assembly:
         run = self.run
         run.progress.phase(run, f"fitting {len(members)} pipelines on all rows")
         seeds = {m.number: run.seed_of(m.number) for m in members}
-        objective = RefitObjective(run.space, run.dataset, {seeds[m.number]: stopped_at(m.models) for m in members})
+        rounds = {seeds[m.number]: more_rounds(stopped_at(m.models), self._growth(m.number)) for m in members}
+        objective = RefitObjective(run.space, run.dataset, rounds)
         limits = self._last_limits(0.95)
 
         def fit(member: Member) -> list[Any] | None:
             """Fitted unless it would take longer than there is time, by what its trial took for each row."""
-            seconds = self._refit_seconds(member.number)
+            seconds = self._refit_seconds(member)
             if limits.deadline is not None and time.time() + seconds > limits.deadline:
                 return None
             shelf(member.pipeline, limits, seeds[member.number])
@@ -344,12 +345,18 @@ class Assembly:
             for member in members
         ]
 
-    def _refit_seconds(self, number: int) -> float:
-        """About how long it takes to fit the pipeline of a trial on all rows, if time grows with the rows."""
-        trial = self._trial(number)
-        splits = self.run.plan.splits.pairs[: trial.proposal.fidelity.folds]
-        trained = trial.proposal.fidelity.rows * sum(len(train) for train, _ in splits)
-        return trial.outcome.seconds * self.run.dataset.n_rows / max(1.0, trained)
+    def _growth(self, number: int) -> float:
+        """How many times as many rows as a model of the trial had there are in all."""
+        fidelity, splits = self._trial(number).proposal.fidelity, self.run.plan.splits.pairs
+        trained = fidelity.rows * np.mean([len(train) for train, _ in splits[: fidelity.folds]])
+        return float(self.run.dataset.n_rows / max(1.0, trained))
+
+    def _refit_seconds(self, member: Member) -> float:
+        """About how long it takes to fit a member on all rows, if time grows with rows and rounds."""
+        trial, growth = self._trial(member.number), self._growth(member.number)
+        folds = len(self.run.plan.splits.pairs[: trial.proposal.fidelity.folds])
+        rounds = 1.0 if stopped_at(member.models) is None else float(np.sqrt(growth))
+        return trial.outcome.seconds / folds * growth * rounds
 
     def _decisions(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
         """Calibration and thresholds, learned from predictions for validation rows."""

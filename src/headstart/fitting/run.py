@@ -279,7 +279,8 @@ class Run:
             trial = trials.get(member.number)
             if trial is None or trial.pipeline != member.pipeline or trial.outcome.loss != member.loss:
                 return  # of another run
-            if model.refit != "full" and len(member.models) == self._folds(trial):
+            # A model that was refitted on all rows is not that of the trial: its rounds were changed.
+            if not self.refits and model.refit != "full" and len(member.models) == self._folds(trial):
                 taken.append(member)
         for member in taken:
             self.shelf.put(self.seed_of(member.number), trials[member.number].outcome, list(member.models))
