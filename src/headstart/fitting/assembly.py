@@ -348,7 +348,7 @@ class Assembly:
     def _growth(self, number: int) -> float:
         """How many times as many rows as a model of the trial had there are in all."""
         fidelity, splits = self._trial(number).proposal.fidelity, self.run.plan.splits.pairs
-        trained = fidelity.rows * np.mean([len(train) for train, _ in splits[: fidelity.folds]])
+        trained = fidelity.rows * float(np.mean([len(train) for train, _ in splits[: fidelity.folds]]))
         return float(self.run.dataset.n_rows / max(1.0, trained))
 
     def _refit_seconds(self, member: Member) -> float:
