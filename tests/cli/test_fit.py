@@ -474,7 +474,8 @@ def test_every_option_is_a_setting(headstart, monkeypatch):
     monkeypatch.setattr(fit, "_read", lambda table, request: seen.append(request) or 1 / 0)
     options = shlex.split(
         "--time 2m --evaluations 7 -j -1 --memory 1.5 --metric f1 --optimizer random --knowledge k.npz "
-        "--space small --include a --include b --exclude c --seed 4 --no-ensemble --refit full"
+        "--space small --include a --include b --exclude c --seed 4 --no-ensemble --refit full --calibrate "
+        "--no-tune-threshold"
     )
     bounds = ("--constraint", "latency <= 0.001", "--constraint", "size <= 10")
     kinds = ("--drop", "x", "--kind", "y=z=text", "--task", "regression")
@@ -494,6 +495,8 @@ def test_every_option_is_a_setting(headstart, monkeypatch):
         "random_state": 4,
         "ensemble": False,
         "refit": "full",
+        "calibrate": True,
+        "tune_threshold": False,
         "constraints": ["latency <= 0.001", "size <= 10"],
         "kinds": {"x": "id", "y=z": "text"},
         "target": "label",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import get_scorer
+from sklearn.metrics import f1_score, get_scorer
 
 from headstart.evaluation.fast_scores import fast_score
 from headstart.evaluation.scoring import Metric, _stored
@@ -13,7 +13,12 @@ NAMES = [
     ("roc_auc", "binary"),
     ("neg_log_loss", "binary"),
     ("accuracy", "binary"),
+    ("f1", "binary"),
+    ("f1_macro", "binary"),
+    ("balanced_accuracy", "binary"),
     ("roc_auc_ovr", "multiclass"),
+    ("f1_macro", "multiclass"),
+    ("balanced_accuracy", "multiclass"),
     ("neg_log_loss", "multiclass"),
     ("accuracy", "multiclass"),
     ("neg_mean_squared_error", "regression"),
@@ -57,8 +62,19 @@ def test_a_constant_truth_has_the_r2_of_scikit_learn() -> None:
     assert fast(np.ones(3), np.zeros(3), None) == 0.0
 
 
+def test_f1_of_a_class_that_is_neither_there_nor_chosen_is_none_or_left_out() -> None:
+    truth, predictions = np.array([0, 0, 1]), np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.1, 0.9, 0.0]])
+    f1, macro = fast_score("f1", "binary"), fast_score("f1", "multiclass")
+    assert f1 is not None
+    assert macro is not None
+    assert f1(np.zeros(3, dtype=int), predictions[[0, 0, 0], :2], None) == 0.0
+    assert macro(truth, predictions, None) == pytest.approx(
+        f1_score(truth, predictions.argmax(axis=1), average="macro")
+    )
+
+
 def test_others_have_none() -> None:
-    assert fast_score("f1", "binary") is None
+    assert fast_score("recall", "binary") is None
     assert fast_score("r2", "binary") is None
 
 

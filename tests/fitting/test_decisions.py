@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
-from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
+from sklearn.metrics import balanced_accuracy_score, brier_score_loss, f1_score, log_loss
 
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 
@@ -25,7 +25,7 @@ def sample(k: int, n: int = 3000) -> tuple[np.ndarray, np.ndarray]:
 def test_temperature_undoes_overconfidence(k: int, sharpness: float) -> None:
     probabilities, truth = sample(k)
     distorted = softmax(np.log(probabilities) * sharpness, axis=1)
-    found = fit_temperature(distorted, truth)
+    found = fit_temperature(distorted, lambda p: log_loss(truth, p))
     assert found == pytest.approx(sharpness, rel=0.1)
     oracle = minimize_scalar(
         lambda t: log_loss(truth, softmax(np.log(distorted) / t, axis=1)), bounds=(0.05, 20), method="bounded"
@@ -37,6 +37,28 @@ def test_temperature_one_changes_nothing() -> None:
     probabilities, _ = sample(3, 10)
     assert Decisions().calibrated(probabilities) is probabilities
     np.testing.assert_allclose(Decisions(2.0).calibrated(probabilities).sum(axis=1), 1.0)
+
+
+def test_temperature_is_the_best_for_the_loss_that_is_given() -> None:
+    probabilities, truth = sample(2)
+    distorted = softmax(np.log(probabilities) * 2.0, axis=1)
+    found = fit_temperature(distorted, lambda p: brier_score_loss(truth, p[:, 1]))
+    grid = np.geomspace(1.0, 4.0, 301)
+    losses = [brier_score_loss(truth, softmax(np.log(distorted) / t, axis=1)[:, 1]) for t in grid]
+    assert found == pytest.approx(grid[np.argmin(losses)], rel=0.01)
+
+
+def test_parts_are_pooled_as_logarithms() -> None:
+    parts = [sample(4, 50)[0] for _ in range(3)]
+    truth = RNG.integers(0, 4, 50)
+    pooled = Decisions(0.7).calibrated(*parts)
+    np.testing.assert_allclose(pooled, softmax(np.mean(np.log(parts), axis=0) / 0.7, axis=1), rtol=1e-9)
+
+    def surprise(probabilities: np.ndarray) -> np.ndarray:
+        return -np.log(probabilities[np.arange(50), truth])
+
+    singly = [surprise(Decisions(0.7).calibrated(part)) for part in parts]
+    assert (surprise(pooled) <= np.mean(singly, axis=0) + 1e-12).all()  # for every row
 
 
 def test_thresholds_of_two_classes_are_the_best_there_are() -> None:

@@ -32,7 +32,7 @@ def test_settings_of_an_estimator_do_not_change_with_it() -> None:
     model = HeadstartRegressor(5, random_state=None)
     settings = Settings.of(model)
     model.set_params(time_budget=7)
-    assert (settings.time_budget, settings.seed, settings.calibrate) == (5, 0, False)
+    assert (settings.time_budget, settings.seed, settings.calibrate) == (5, 0, None)
 
 
 CHANGES: dict[str, Any] = {

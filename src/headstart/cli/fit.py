@@ -170,6 +170,12 @@ def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
 def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder, display: Display) -> tuple[Any, str]:
     """A fitted estimator, and why the search ended."""
     estimator = _estimator(dataset, folder if resume else None)
+    for name in ("calibrate", "tune_threshold"):
+        if getattr(request, name) is not None and dataset.task == "regression":
+            option = name.replace("_", "-")
+            raise InvalidInput(
+                f"--{option} and --no-{option} are for classes, but {request.target!r} is a number; leave them out"
+            )
     names = estimator.get_params(deep=False).keys() - {"kinds", "store"}  # the dataset has the kinds
     estimator.set_params(**{name: getattr(request, name) for name in names}, store=folder.store)
     reserve = 0.0 if request.seconds is None else min(0.1 * request.seconds, 2.0)  # to write the model
@@ -249,7 +255,7 @@ def _best(run: Run) -> dict[str, Any] | None:
 def _members(run: Run, estimator: Any) -> list[dict[str, Any]]:
     trials = {trial.number: trial for trial in run.history}
     return [
-        {"weight": round(member.weight, 6), **_row(run, trials[member.number])}
+        {"weight": round(member.weight, 6), **_row(run, trials[member.number]), "rows": member.rows}
         if member.number in trials
         else {"weight": member.weight, "score": None, "estimator": str(member.pipeline), "pipeline": "", "trial": None}
         for member in sorted(estimator.model_.members, key=lambda m: -m.weight)

@@ -177,6 +177,22 @@ def fit(
             "with the model of one fold (single)."
         ),
     ] = None,
+    calibrate: Annotated[
+        bool | None,
+        model_option(
+            "--calibrate/--no-calibrate",
+            help="Calibrate probabilities, or leave them as they are. By default if the metric is one of "
+            "probabilities (neg_log_loss) and it helps.",
+        ),
+    ] = None,
+    tune_threshold: Annotated[
+        bool | None,
+        model_option(
+            "--tune-threshold/--no-tune-threshold",
+            help="Tune the thresholds between classes for the metric, or take the most likely class. By default if the "
+            "metric is one of labels (f1) and it helps.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         output_option(

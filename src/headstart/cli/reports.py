@@ -41,6 +41,8 @@ def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool
     metric = estimator.model_.metric
     title = f"{len(found)} pipelines by {metric}" if table is None else f"The model and its members on {table.name}"
     names = [n for n in ("rank", "score", "test_score", "weight", "seconds") if n in found.columns]
+    if "rows" in found.columns and (found["rows"] < 1).any():
+        names.append("rows")
     rows = Table(title=f"{title}, {metric}" if table is not None else title, title_justify="left")
     for name in names:
         rows.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
@@ -58,6 +60,8 @@ def _cell(name: str, value: Any) -> str:
         return "-"
     if name == "weight":
         return f"{value:.2f}" if value else "-"
+    if name == "rows":
+        return f"{100 * value:.3g} %"
     return f"{value:.1f}" if name == "seconds" else f"{value:.5g}" if isinstance(value, float) else str(value)
 
 

@@ -28,6 +28,8 @@ FEW_VALUES = 20
 """Most different whole numbers that are taken for labels."""
 FEW_SHARE = 0.1
 """Largest share of the rows that their number may be."""
+IMBALANCE = 0.1
+"""Classes are imbalanced if the rarest has at most so many rows for each of the commonest."""
 
 _METRICS = {"binary": "roc_auc", "multiclass": "neg_log_loss", "regression": "neg_root_mean_squared_error"}
 
@@ -166,7 +168,19 @@ def _classification(column: pd.Series[Any], name: str, task: str, inferred: bool
     found: TaskKind = "binary" if len(labels) == 2 and task != "multiclass" else "multiclass"
     if inferred:
         notes.append(f"{found} classification, because {name!r} has {len(labels)} distinct values")
+    notes += _note_on_balance(labels, counts)
     return Target(codes.astype(np.int64), labels, found, kept, tuple(notes))
+
+
+def _note_on_balance(labels: NDArray[Any], counts: NDArray[np.int64]) -> list[str]:
+    """What the rarest class is if others have ten times as many rows."""
+    rarest = int(counts.argmin())
+    fewest, rows = int(counts[rarest]), int(counts.sum())
+    if fewest > IMBALANCE * counts.max():
+        return []
+    return [
+        f"classes are imbalanced: {fewest} of {rows} rows ({100 * fewest / rows:.2g} %) are {_plain(labels[rarest])!r}"
+    ]
 
 
 def _coded(column: pd.Series[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:

@@ -48,6 +48,35 @@ def _accuracy(truth: NDArray[Any], predictions: Array, weights: Array | None) ->
     return float(np.average(predictions.argmax(axis=1) == truth, weights=weights))
 
 
+def _confusion(truth: NDArray[Any], predictions: Array, weights: Array | None) -> Array:
+    """Weights of rows by class and chosen class, (k, k)."""
+    k = predictions.shape[1]
+    cells = truth * k + predictions.argmax(axis=1)
+    found: Array = np.bincount(cells, weights, minlength=k * k).reshape(k, k).astype(np.float64)
+    return found
+
+
+def _f1_by_class(confusion: Array) -> Array:
+    """NaN for a class that neither occurs nor is chosen."""
+    both = confusion.sum(axis=0) + confusion.sum(axis=1)
+    found: Array = np.divide(2 * np.diag(confusion), both, out=np.full(len(both), np.nan), where=both > 0)
+    return found
+
+
+def _f1(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float:
+    return float(np.nan_to_num(_f1_by_class(_confusion(truth, predictions, weights))[1]))
+
+
+def _f1_macro(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float:
+    return float(np.nanmean(_f1_by_class(_confusion(truth, predictions, weights))))
+
+
+def _balanced_accuracy(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float:
+    confusion = _confusion(truth, predictions, weights)
+    rows = confusion.sum(axis=1)
+    return float(np.mean(np.diag(confusion)[rows > 0] / rows[rows > 0]))
+
+
 def _neg_mean_squared_error(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float:
     return -float(np.average(np.square(truth - predictions), weights=weights))
 
@@ -68,7 +97,12 @@ def _r2(truth: NDArray[Any], predictions: Array, weights: Array | None) -> float
     return 1.0 - error / spread
 
 
-_FOR_CLASSES: dict[str, FastScore] = {"neg_log_loss": _neg_log_loss, "accuracy": _accuracy}
+_FOR_CLASSES: dict[str, FastScore] = {
+    "neg_log_loss": _neg_log_loss,
+    "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+    "f1_macro": _f1_macro,
+}
 _FOR_NUMBERS: dict[str, FastScore] = {
     "neg_mean_squared_error": _neg_mean_squared_error,
     "neg_root_mean_squared_error": _neg_root_mean_squared_error,
@@ -85,4 +119,6 @@ def fast_score(name: str, task: str) -> FastScore | None:
         return _roc_auc
     if name in ("roc_auc", "roc_auc_ovr"):
         return _roc_auc_ovr
+    if name == "f1":
+        return _f1 if task == "binary" else _f1_macro
     return _FOR_CLASSES.get(name)

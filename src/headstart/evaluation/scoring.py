@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 Scorer = Callable[..., float]
 
 _FOR_NUMBERS = ("neg_", "max_error", "explained_variance", "d2_absolute", "d2_pinball", "d2_tweedie", "r2")
+_OF_PROBABILITIES = ("log_loss", "brier_score_loss", "d2_log_loss_score", "d2_brier_score")
 
 
 class Metric:
@@ -54,6 +55,11 @@ class Metric:
             return False
         response = getattr(self._scorer, "_response_method", None)
         return None if response is None else response == "predict"
+
+    @property
+    def of_probabilities(self) -> bool:
+        """Whether it judges probabilities by their values, not by their order or the labels that they speak for."""
+        return self.task != "regression" and _name(self._scorer) in _OF_PROBABILITIES
 
     @property
     def key(self) -> str:

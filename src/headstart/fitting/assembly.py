@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +20,14 @@ from headstart.constraints import total_excess
 from headstart.errors import warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import fit_model, is_predicted
+from headstart.evaluation.scoring import Metric
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
-from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
+from headstart.fitting.refit import RefitObjective, evaluate_all, more_rounds, stopped_at
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
-from headstart.trials import FULL, Limits, Trial
+from headstart.trials import Limits, Trial
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _NEARLY_ALL = 0.9
+_FIRST = 5
+"""So many of the best pipelines, taken together, say about where thresholds are."""
 SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
 SIMPLE_ROWS = 2000
@@ -68,17 +72,18 @@ class Assembly:
         self.run.progress.phase(self.run, "choosing the ensemble" if len(candidates) > 1 else "making the model")
         first = predictions_of(candidates[0])
         validated = np.flatnonzero(is_predicted(first))
-        candidates = candidates[: self._useful(candidates, validated)]
+        if not self._tunes:
+            candidates = candidates[: self._useful(candidates, validated)]
         predictions = [predictions_of(trial)[validated] for trial in candidates]
         members = self._members(candidates, self._select(predictions, validated))
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         self.score = self._score(self._judged(decisions, average, validated))
-        if self.run.settings.refit == "full":
+        if self.run.settings.refit == "single":
+            members = [self._single(member, len(member.models) - 1) for member in members]
+        elif self.run.refits:
             members = self._refitted(members)
-        elif self.run.settings.refit == "single":
-            members = [replace(member, models=member.models[-1:]) for member in members]
         return self._model(members, decisions, self.run.settings.refit)
 
     def _within_bounds(self, candidates: Sequence[Trial]) -> Model:
@@ -133,8 +138,12 @@ class Assembly:
             yield "full", self._refitted([member])[0]
         elif self.run.settings.refit == "bag" and len(member.models) > 1:
             yield "bag", member
-        for model in reversed(member.models):
-            yield "single", replace(member, models=[model])
+        for i in reversed(range(len(member.models))):
+            yield "single", self._single(member, i)
+
+    def _single(self, member: Member, i: int) -> Member:
+        """A member with the model of one fold."""
+        return replace(member, models=[member.models[i]], rows=self._rows_of(member.number, [i]))
 
     def _measured(self, member: Member) -> dict[str, float]:
         """Latency and size of a member as it predicts, those that are bounded."""
@@ -168,7 +177,8 @@ class Assembly:
 
     def _model(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Model:
         data = self.run.dataset
-        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, refit)}")
+        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, data.n_rows)}")
+        decisions = replace(decisions, folds=min(decisions.folds, max(len(m.models) for m in members)))
         return Model(
             data.schema,
             str(data.task),
@@ -186,10 +196,10 @@ class Assembly:
     def _models(self, trial: Trial) -> list[Any] | None:
         return self.run.shelf.models(self.run.seed_of(trial.number))
 
-    def _loss(self, rows: NDArray[np.int64], predictions: Array) -> float:
+    def _loss(self, rows: NDArray[np.int64], predictions: Array, metric: Metric | None = None) -> float:
         assert self.run.dataset.y is not None
         weights = None if self.run.dataset.weights is None else self.run.dataset.weights[rows]
-        return self.run.metric.loss(self.run.dataset.y[rows], predictions, weights)
+        return (metric or self.run.metric).loss(self.run.dataset.y[rows], predictions, weights)
 
     def _judged(self, decisions: Decisions, predictions: Array, rows: NDArray[np.int64]) -> Array:
         """What the metric judges: predictions for some rows after decisions, NaN for the others."""
@@ -230,10 +240,13 @@ class Assembly:
             return np.ones(1)
         some = self._some(np.arange(len(validated)))
         rows = validated[some]
+        # Labels are judged as they will be chosen: with thresholds that suit the first few together.
+        first = np.mean([p[some] for p in predictions[:_FIRST]], axis=0)
+        decisions = Decisions(factors=fit_factors(first, lambda p: self._loss(rows, p))) if self._tunes else Decisions()
         deadline = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
         return select_ensemble(
             [p[some] for p in predictions],
-            lambda p: self._loss(rows, p),
+            lambda p: self._loss(rows, decisions.judged(p)),
             max_members=self.run.settings.max_members,
             deadline=deadline,
         )
@@ -263,10 +276,18 @@ class Assembly:
         members = []
         for trial, weight in chosen:
             models = self._models(trial) or []
-            large = sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max()
-            kept = [model for model, is_large in zip(models, large.tolist(), strict=True) if is_large]
-            members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept))
+            large = np.flatnonzero(sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max())
+            kept, rows = [models[i] for i in large], self._rows_of(trial.number, large)
+            members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept, rows))
         return members
+
+    def _trial(self, number: int) -> Trial:
+        return next(trial for trial in self.run.history if trial.number == number)
+
+    def _rows_of(self, number: int, folds: Iterable[int]) -> int:
+        """How many rows the models of these folds of a trial were trained on, together."""
+        splits = self.run.plan.splits.subsample(self._trial(number).proposal.fidelity.rows)
+        return len(np.unique(np.concatenate([splits[i][0] for i in folds])))
 
     def _that_fit(self, chosen: list[tuple[Trial, float]]) -> list[tuple[Trial, float]]:
         """Those whose models fit into the memory that is left, the heaviest first; one at least, the smallest."""
@@ -297,40 +318,114 @@ class Assembly:
 
     def _refitted(self, members: Sequence[Member]) -> list[Member]:
         """Members fitted on all rows, as far as time allows; the others keep the models of their folds."""
-        self.run.progress.phase(self.run, f"fitting {len(members)} pipelines on all rows")
-        seeds = {m.number: self.run.seed_of(m.number) for m in members}
-        objective = RefitObjective(
-            self.run.space, self.run.dataset, {seeds[m.number]: stopped_at(m.models) for m in members}
-        )
+        run = self.run
+        run.progress.phase(run, f"fitting {len(members)} pipelines on all rows")
+        seeds = {m.number: run.seed_of(m.number) for m in members}
+        rounds = {seeds[m.number]: more_rounds(stopped_at(m.models), self._growth(m.number)) for m in members}
+        objective = RefitObjective(run.space, run.dataset, rounds)
+        limits = self._last_limits(0.95)
+
+        def fit(member: Member) -> list[Any] | None:
+            """Fitted unless it would take longer than there is time, by what its trial took for each row."""
+            seconds = self._refit_seconds(member)
+            if limits.deadline is not None and time.time() + seconds > limits.deadline:
+                return None
+            shelf(member.pipeline, limits, seeds[member.number])
+            return shelf.models(seeds[member.number])
+
         with ExitStack() as stack:
-            shelf = Shelf(self.run.sandboxed(objective, stack), len(members))
-            wanted = [(m.pipeline, seeds[m.number], FULL) for m in sorted(members, key=lambda m: -m.weight)]
-            found = evaluate_all(shelf, wanted, self._last_limits(0.95), self.run.plan.n_jobs)
-            fitted = {seed: shelf.models(seed) for seed in found}
-        if len(found) < len(members):
-            self.run.notes.append(f"{len(members) - len(found)} members were not fitted on all rows for want of time")
-        return [replace(m, models=fitted.get(seeds[m.number]) or m.models) for m in members]
+            shelf = Shelf(run.sandboxed(objective, stack), len(members))
+            pool = stack.enter_context(ThreadPoolExecutor(run.plan.n_jobs))
+            by_weight = sorted(members, key=lambda m: -m.weight)
+            fitted = dict(zip([m.number for m in by_weight], pool.map(fit, by_weight), strict=True))
+        if missing := sum(models is None for models in fitted.values()):
+            run.notes.append(f"there was no time to fit {missing} of {len(members)} pipelines on all rows")
+        return [
+            replace(member, models=models, rows=run.dataset.n_rows) if (models := fitted[member.number]) else member
+            for member in members
+        ]
+
+    def _growth(self, number: int) -> float:
+        """How many times as many rows as a model of the trial had there are in all."""
+        fidelity, splits = self._trial(number).proposal.fidelity, self.run.plan.splits.pairs
+        trained = fidelity.rows * float(np.mean([len(train) for train, _ in splits[: fidelity.folds]]))
+        return float(self.run.dataset.n_rows / max(1.0, trained))
+
+    def _refit_seconds(self, member: Member) -> float:
+        """About how long it takes to fit a member on all rows, if time grows with rows and rounds."""
+        trial, growth = self._trial(member.number), self._growth(member.number)
+        folds = len(self.run.plan.splits.pairs[: trial.proposal.fidelity.folds])
+        rounds = 1.0 if stopped_at(member.models) is None else float(np.sqrt(growth))
+        return trial.outcome.seconds / folds * growth * rounds
 
     def _decisions(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
         """Calibration and thresholds, learned from predictions for validation rows."""
-        assert self.run.dataset.y is not None
-        if self.run.dataset.classes is None:
-            return Decisions()
-        weights = None if self.run.dataset.weights is None else self.run.dataset.weights[rows]
-        truth = self.run.dataset.y[rows]
         decisions = Decisions()
-        if self.run.settings.calibrate:
-            decisions = Decisions(fit_temperature(predictions, truth, weights))
-            self.run.notes.append(f"probabilities are calibrated with temperature {decisions.temperature:.3g}")
-        if self.run.settings.tune_threshold:
-            calibrated = decisions.calibrated(predictions)
-            some = self._some(np.arange(len(rows)))
-            end = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
-            factors = fit_factors(calibrated[some], lambda p: self._loss(rows[some], p), deadline=end)
+        if self.run.dataset.classes is None:
+            return decisions
+        if self._calibrates:
+            decisions = self._calibration(predictions, rows)
+        if self._tunes:
+            factors = self._factors(decisions.calibrated(predictions), rows)
             decisions = replace(decisions, factors=factors)
             said = "no other threshold is better" if factors is None else "thresholds between classes are tuned"
             self.run.notes.append(f"{said} for {self.run.metric.name}")
         return decisions
+
+    @property
+    def _calibrates(self) -> bool:
+        given = self.run.settings.calibrate
+        return self.run.metric.of_probabilities if given is None else given
+
+    @property
+    def _tunes(self) -> bool:
+        given = self.run.settings.tune_threshold
+        return self.run.dataset.classes is not None and bool(self.run.metric.of_labels if given is None else given)
+
+    def _calibration(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
+        """The best temperature for the metric, or for log loss if that does not judge probabilities by their values.
+
+        Without one that is better on the validation rows, nothing is calibrated unless the user wants it.
+        """
+        assert self.run.dataset.task is not None
+        metric = self.run.metric
+        judge = metric if metric.of_probabilities else Metric("neg_log_loss", self.run.dataset.task)
+        some = self._some(np.arange(len(rows)))
+        temperature = fit_temperature(predictions[some], lambda p: self._loss(rows[some], p, judge))
+        validated = sum(len(valid) for _, valid in self.run.plan.splits)
+        repeats = max(1, round(validated / len(rows)))  # so many models predicted each row, on average
+        found = Decisions(temperature, folds=max(1, len(self.run.plan.splits) // repeats))
+        if self.run.settings.calibrate is None:
+            plain, better = (self._score(self._judged(d, predictions, rows)) for d in (Decisions(), found))
+            if not better > plain:
+                return Decisions()
+        self.run.notes.append(f"probabilities are calibrated with temperature {temperature:.3g}")
+        return found
+
+    def _factors(self, probabilities: Array, rows: NDArray[np.int64]) -> tuple[float, ...] | None:
+        """The best factors of the classes for the metric, None for plain ones.
+
+        The best of many thresholds is often luck on few rows. So, unless the user wants them in any case, factors that
+        are tuned on four fifths of the rows must gain on the others at least half of what they seem to gain.
+        """
+        some = self._some(np.arange(len(rows)))
+        rows, probabilities = rows[some], probabilities[some]
+        end = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
+
+        def tuned(chosen: NDArray[Any]) -> tuple[float, ...] | None:
+            return fit_factors(probabilities[chosen], lambda p: self._loss(rows[chosen], p), deadline=end)
+
+        factors = tuned(np.ones(len(rows), dtype=bool))
+        if factors is None or self.run.settings.tune_threshold:
+            return factors
+        part = np.random.default_rng(self.run.settings.seed).permutation(len(rows)) % 5
+        judged = np.empty_like(probabilities)
+        for i in range(5):
+            judged[part == i] = Decisions(factors=tuned(part != i)).judged(probabilities[part == i])
+        plain, seeming, real = (
+            self._loss(rows, p) for p in (probabilities, Decisions(factors=factors).judged(probabilities), judged)
+        )
+        return factors if plain - real >= 0.5 * (plain - seeming) else None
 
     def _simple(self) -> Model:
         """What can be had in no time, with a warning that says why."""
@@ -352,7 +447,11 @@ class Assembly:
         if self.run.task.constraints:
             self.run.notes.append("the simple model was not checked against the constraints")
         pipeline, model = simple_model(self.run.dataset, self.run.settings.seed)
-        return self._model([Member(-1, pipeline, float("nan"), 1.0, [model])], Decisions(), self.run.settings.refit)
+        return self._model(
+            [Member(-1, pipeline, float("nan"), 1.0, [model], min(SIMPLE_ROWS, self.run.dataset.n_rows))],
+            Decisions(),
+            self.run.settings.refit,
+        )
 
 
 def predictions_of(trial: Trial) -> Array:
@@ -361,14 +460,24 @@ def predictions_of(trial: Trial) -> Array:
     return np.load(value, mmap_mode="r", allow_pickle=False) if isinstance(value, Path) else np.asarray(value)
 
 
-def _in_words(members: Sequence[Member], refit: str) -> str:
-    what = "one pipeline," if len(members) == 1 else f"an ensemble of {len(members)} pipelines, each"
-    models = sum(len(m.models) for m in members)
-    if refit == "full":
-        return f"{what} fitted on all rows"
-    if refit == "single" or models == len(members):
-        return f"{what} with the model of one fold"
-    return f"{what} the mean of the models of its folds ({models} models)"
+def _in_words(members: Sequence[Member], rows: int) -> str:
+    """What the members predict with, and what share of the rows of the table that was trained on."""
+    folds = [m for m in members if len(m.models) == 1 and m.rows is not None and m.rows < rows]
+    whole = [m for m in members if len(m.models) == 1 and m not in folds]
+    bags = [m for m in members if len(m.models) > 1]
+    shares = [f"{100 * share / rows:.3g} %" for share in sorted({m.rows or 0 for m in folds})]
+    said = {
+        "fitted on all rows": whole,
+        f"the mean of the models of its folds ({sum(len(m.models) for m in bags)} models)": bags,
+        f"with the model of one fold, trained on {' or '.join(shares)} of the rows": folds,
+    }
+    parts = [(words, len(found)) for words, found in said.items() if found]
+    if members[0].number < 0:  # the simple model
+        return f"one small tree, trained on {shares[0] if shares else 'all'} of the rows"
+    if len(members) == 1:
+        return f"one pipeline, {parts[0][0]}"
+    shown = [f"each {words}" if n == len(members) else f"{n} of them {words}" for words, n in parts]
+    return f"an ensemble of {len(members)} pipelines, {', '.join(shown)}"
 
 
 def simple_model(dataset: Dataset, seed: int) -> tuple[Pipeline, Any]:

@@ -36,6 +36,8 @@ class Member:
         Its share of the average.
     models
         Fitted scikit-learn pipelines, which count the same: one for each fold, or one.
+    rows
+        How many rows of the table they were trained on, together; None if that is not known.
     """
 
     number: int
@@ -43,11 +45,19 @@ class Member:
     loss: float
     weight: float
     models: Sequence[Any]
+    rows: int | None = None
 
     def predict(self, X: Any, shape: tuple[int, ...]) -> Array:
         """Mean prediction of its models for a table that is made ready."""
-        found: Array = np.mean([predict_model(model, X, shape) for model in self.models], axis=0)
+        found: Array = self.predict_parts(X, shape, 1)[0]
         return found
+
+    def predict_parts(self, X: Any, shape: tuple[int, ...], parts: int) -> Array:
+        """Mean predictions of parts of its models, see `Decisions`; those of all for each part if there are fewer."""
+        found = [predict_model(model, X, shape) for model in self.models]
+        if len(found) < parts:
+            return np.repeat(np.mean(found, axis=0)[None], parts, axis=0)
+        return np.array([np.mean(found[part::parts], axis=0) for part in range(parts)])
 
 
 @dataclass(frozen=True)
@@ -107,10 +117,10 @@ class Model:
         """Probabilities (n, classes) or numbers (n,) for a table in the form of `Dataset.X`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            total = np.zeros((X.shape[0], *self.shape))
+            parts = np.zeros((self.decisions.folds, X.shape[0], *self.shape))
             for member in self.members:
-                total += member.weight * member.predict(X, self.shape)
-        return self.decisions.calibrated(total) if self.classes is not None else total
+                parts += member.weight * member.predict_parts(X, self.shape, len(parts))
+        return self.decisions.calibrated(*parts) if self.classes is not None else parts[0]
 
     def score(self, X: Any, truth: NDArray[Any], metric: Metric) -> float:
         """How good it is on a table in the form of `Dataset.X`, with classes as it chooses them."""

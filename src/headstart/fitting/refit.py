@@ -32,6 +32,15 @@ def stopped_at(models: Sequence[Any]) -> int | None:
     return max(1, round(float(np.mean(found)))) if found else None
 
 
+def more_rounds(rounds: int | None, growth: float) -> int | None:
+    """Rounds for a table with `growth` times the rows that boosting was stopped on.
+
+    With 3.3 times the rows 20 boosters on 5 tables of 14,000 to 17,000 rows stopped after 1.8 times the rounds (the
+    median), which is the root of it.
+    """
+    return None if rounds is None else max(1, round(rounds * float(np.sqrt(growth))))
+
+
 def build_for_all_rows(
     space: PipelineSpace, pipeline: Pipeline, seed: int, kinds: Mapping[str, str], rounds: int | None
 ) -> Any:

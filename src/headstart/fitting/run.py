@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 RESTOCK_SHARE = 0.4
 """Most of a resumed budget that goes into models of an earlier process."""
 REFIT_SHARE = 0.25
-"""Of the time budget, for fitting the members on all rows where that is wanted."""
+"""Of the time budget, for fitting the members on all rows, as far as they are."""
 _LEAST_SECONDS = 0.1
 
 
@@ -199,14 +199,27 @@ class Run:
 
     @property
     def search_end(self) -> float | None:
-        """Unix time at which the search ends: the rest of the budget is for the model."""
+        """Unix time at which the search ends: the rest of the budget is for the model.
+
+        Time for a refit is only kept if there is something to refit.
+        """
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
             return None
-        for_model = min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
-        if self.settings.refit == "full":
-            for_model += REFIT_SHARE * seconds
-        return self.end - for_model
+        end = self.end - min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
+        with_refit = end - REFIT_SHARE * seconds if self.refits else end
+        return with_refit if time.time() < with_refit or self.candidates() else end
+
+    @property
+    def refits(self) -> bool:
+        """Whether the members are fitted on all rows at the end: if that is wanted, or a hold-out of ours keeps some.
+
+        The models of several folds have seen all rows together. Under constraints what was measured is delivered.
+        """
+        if self.settings.refit != "bag":
+            return self.settings.refit == "full"
+        ours = self.settings.splitter is None or isinstance(self.settings.splitter, float)
+        return ours and len(self.plan.splits) == 1 and not self.settings.bounds
 
     def restart(
         self, settings: Settings, started: float | None = None, reserve: float = 0.0, progress: Progress | None = None
@@ -231,17 +244,20 @@ class Run:
         with ExitStack() as stack:
             self.shelf.objective = self.sandboxed(self.objective, stack)
             self._restock()
-            left = None if self.search_end is None else self.search_end - time.time()
-            if left is not None and left < _LEAST_SECONDS:
-                return "seconds"
-            self.study.run(
-                seconds=left,
-                evaluations=self.settings.evaluations,
-                patience=self.settings.patience,
-                n_jobs=self.plan.n_jobs,
-                executor=self._executor(stack),
-            )
-        return str(self.study.reason)
+            executor, reason = self._executor(stack), "seconds"
+            while reason == "seconds":  # ends later than it was to at first if nothing was found
+                left = None if self.search_end is None else self.search_end - time.time()
+                if left is not None and left < _LEAST_SECONDS:
+                    break
+                self.study.run(
+                    seconds=left,
+                    evaluations=self.settings.evaluations,
+                    patience=self.settings.patience,
+                    n_jobs=self.plan.n_jobs,
+                    executor=executor,
+                )
+                reason = str(self.study.reason)
+        return reason
 
     def _executor(self, stack: ExitStack) -> Executor | None:
         """A thread for a single job in a sandbox too, so that the next pipeline is chosen while it runs."""
@@ -263,7 +279,8 @@ class Run:
             trial = trials.get(member.number)
             if trial is None or trial.pipeline != member.pipeline or trial.outcome.loss != member.loss:
                 return  # of another run
-            if model.refit != "full" and len(member.models) == self._folds(trial):
+            # A model that was refitted on all rows is not that of the trial: its rounds were changed.
+            if not self.refits and model.refit != "full" and len(member.models) == self._folds(trial):
                 taken.append(member)
         for member in taken:
             self.shelf.put(self.seed_of(member.number), trials[member.number].outcome, list(member.models))

@@ -192,7 +192,7 @@ def _described(model: Model) -> dict[str, Any]:
         "schema": model.schema.to_dict(),
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
-            {"number": m.number, "pipeline": m.pipeline.to_dict(), "loss": m.loss, "weight": m.weight}
+            {"number": m.number, "pipeline": m.pipeline.to_dict(), "loss": m.loss, "weight": m.weight, "rows": m.rows}
             for m in model.members
         ],
         "decisions": vars(model.decisions),
@@ -253,18 +253,27 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
     for found in models:
         _check_pipelines(found)
     labels, decisions = content["classes"], content["decisions"]
-    factors = decisions["factors"]
+    factors, folds = decisions["factors"], int(decisions.get("folds", 1))
+    if not 1 <= folds <= max(map(len, models)):
+        raise ValueError(f"it has the models of {max(map(len, models))} folds, not of {folds}")
     return Model(
         Schema.from_dict(content["schema"]),
         content["task"],
         None if labels is None else _labels(labels),
         tuple(
-            Member(m["number"], Pipeline.from_dict(m["pipeline"]), float(m["loss"]), float(m["weight"]), found)
+            Member(
+                m["number"],
+                Pipeline.from_dict(m["pipeline"]),
+                float(m["loss"]),
+                float(m["weight"]),
+                found,
+                m.get("rows"),
+            )
             for m, found in zip(described, models, strict=True)
         ),
         content["metric"],
         content["target"],
-        Decisions(float(decisions["temperature"]), None if factors is None else tuple(factors)),
+        Decisions(float(decisions["temperature"]), None if factors is None else tuple(factors), folds),
         tuple(content["notes"]),
         content["origin"],
         content.get("validation_score"),

@@ -57,8 +57,8 @@ class Parameters:
         Maximum number of pipelines in an ensemble.
     refit
         What the members predict with: ``"bag"``, the mean of the models of the folds, which the search has already
-        fitted; ``"full"``, one model refitted on all rows, for which a quarter of the time is reserved; ``"single"``,
-        the model of one fold, which is the smallest and fastest.
+        fitted, or after a hold-out as ``"full"``; ``"full"``, one model refitted on all rows, for which a quarter of
+        the time is reserved; ``"single"``, the model of one fold, which is the smallest and fastest.
     splitter
         Number of folds, share of a hold-out, a scikit-learn splitter, or pairs of training and validation rows. By
         default what suits the table's size and the budget.
@@ -118,13 +118,15 @@ class ClassifierParameters(Parameters):
     Parameters
     ----------
     calibrate
-        Whether to calibrate probabilities, by one temperature.
+        Whether to calibrate probabilities, by one temperature. By default if `metric` is one of probabilities, such as
+        log loss, and it is better for that on validation rows.
     tune_threshold
-        Whether to tune the decision thresholds between classes for `metric`, which must be a metric of labels.
+        Whether to tune the decision thresholds between classes for `metric`, which must be a metric of labels. By
+        default if it is one, such as F1, and thresholds tuned on some validation rows are better on others.
     """
 
-    calibrate: bool = False
-    tune_threshold: bool = False
+    calibrate: bool | None = None
+    tune_threshold: bool | None = None
 
 
 @dataclass(eq=False)
