@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
-from headstart.evaluation.live import predict_model
+from headstart.evaluation.prediction import Predictor, rows_at_once
 from headstart.fitting.decisions import Decisions
 from headstart.space.pipeline import Pipeline
 
@@ -46,8 +46,7 @@ class Member:
 
     def predict(self, X: Any, shape: tuple[int, ...]) -> Array:
         """Mean prediction of its models for a table that is made ready."""
-        found: Array = np.mean([predict_model(model, X, shape) for model in self.models], axis=0)
-        return found
+        return Predictor(self.models, [1 / len(self.models)] * len(self.models), shape)(X)
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,17 @@ class Model:
 
     def predict_ready(self, X: Any) -> Array:
         """Probabilities (n, classes) or numbers (n,) for a table in the form of `Dataset.X`."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            total = np.zeros((X.shape[0], *self.shape))
-            for member in self.members:
-                total += member.weight * member.predict(X, self.shape)
+        total = self._predictor(X)
         return self.decisions.calibrated(total) if self.classes is not None else total
+
+    @cached_property
+    def _predictor(self) -> Predictor:
+        """Made when it is first needed; it finds out what the members have in common."""
+        models = [(model, member.weight / len(member.models)) for member in self.members for model in member.models]
+        return Predictor(*zip(*models, strict=True), self.shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def score(self, X: Any, truth: NDArray[Any], metric: Metric) -> float:
         """How good it is on a table in the form of `Dataset.X`, with classes as it chooses them."""
@@ -124,11 +128,23 @@ class Model:
         """Probabilities of the classes, (n, classes), for anything that `read_table` takes."""
         if self.classes is None:
             raise InvalidInput("a regression has no probabilities; use predict")
-        return self.predict_ready(self.schema.apply(source))
+        return self._predict_raw(source)
+
+    def _predict_raw(self, source: Any) -> Array:
+        """As `predict_ready`, for anything that `read_table` takes; converted in parts, too, to save memory."""
+        table = self.schema.read(source)
+        size, n = rows_at_once(self.schema.n_features), table.shape[0]
+        if self.schema.n_sparse is not None or n <= size:
+            return self.predict_ready(self.schema.convert(table))
+        found = np.empty((n, *self.shape))
+        for start in range(0, n, size):
+            part = slice(start, start + size)
+            found[part] = self.predict_ready(self.schema.convert(table.iloc[part]))
+        return found
 
     def predict(self, source: Any) -> NDArray[Any]:
         """Labels, or numbers for a regression."""
-        found = self.predict_ready(self.schema.apply(source))
+        found = self._predict_raw(source)
         return found if self.classes is None else self.labels(found)
 
     def labels(self, probabilities: Array) -> NDArray[Any]:

@@ -188,7 +188,7 @@ def _short(value: Any) -> str:
 
 def _described(model: Model) -> dict[str, Any]:
     return {
-        **vars(model),
+        **model.__getstate__(),
         "schema": model.schema.to_dict(),
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
