@@ -120,7 +120,7 @@ def test_a_class_that_a_fold_lacks_has_probability_zero() -> None:
 class Spoiler(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A transformer of a user that changes its input in place."""
 
-    def fit(self, X: Any, y: Any = None) -> Spoiler:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None) -> Spoiler:
         return self
 
     def transform(self, X: Any) -> Any:
@@ -136,7 +136,8 @@ def test_a_step_that_changes_its_input_spoils_nothing() -> None:
         Pipeline([("last", DecisionTreeClassifier())]).fit(X, y),
     ]
     found = Predictor(models, [0.5, 0.5], (2,))(X.copy())
-    assert np.array_equal(found.argmax(axis=1), y) and set(found.ravel()) == {0.0, 1.0}
+    assert np.array_equal(found.argmax(axis=1), y)
+    assert set(found.ravel()) == {0.0, 1.0}
 
 
 def test_fingerprints_tell_what_was_fitted() -> None:
@@ -159,6 +160,8 @@ def test_few_rows_of_histogram_boosting(k: int) -> None:
     model = kind(n_estimators=40, random_state=0).fit(X, y)
     own = model.model_.predict_proba(X[:20]) if k else model.model_.predict(X[:20])
     found = model.predict_proba(X[:20]) if k else model.predict(X[:20])
-    assert "_flat" in vars(model) and np.abs(found - own).max() < 1e-12
+    assert "_flat" in vars(model)
+    assert np.abs(found - own).max() < 1e-12
     again = pickle.loads(pickle.dumps(model))
-    assert "_flat" not in vars(again) and np.array_equal(again._raw(X[:20]), model._raw(X[:20]))
+    assert "_flat" not in vars(again)
+    assert np.array_equal(again._raw(X[:20]), model._raw(X[:20]))
