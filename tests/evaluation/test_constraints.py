@@ -9,6 +9,7 @@ from sklearn.metrics import f1_score, mean_absolute_error, recall_score, roc_auc
 
 from headstart.data import Dataset
 from headstart.errors import InvalidInput, UnknownName
+from headstart.evaluation import constraints
 from headstart.evaluation.constraints import groups_of, measures, pickled_size, timed
 from headstart.evaluation.scoring import Metric
 from headstart.task import Measured
@@ -174,6 +175,15 @@ def test_mistakes(name, kind, error, message):
 def test_size_is_that_of_all_models():
     models = [np.arange(1000), {"a": 1}]
     assert pickled_size(models) == sum(len(pickle.dumps(m, protocol=pickle.HIGHEST_PROTOCOL)) for m in models)
+
+
+def test_waiting_for_a_core_does_not_count(monkeypatch):
+    """A call of 3 s by a clock of our own, of which it waited 2 s."""
+    clock = iter([10.0, 13.0])
+    queue = iter([5.0, 7.0])
+    monkeypatch.setattr(constraints.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(constraints, "_seconds_in_queue", lambda: next(queue))
+    assert timed(lambda: np.zeros(1), repeat=False)[1] == pytest.approx(1.0)
 
 
 def test_short_calls_are_timed_several_times():

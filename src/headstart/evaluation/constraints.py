@@ -32,6 +32,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,13 +74,25 @@ OfPredictions = Callable[[Rows, Array], float]
 
 
 def timed(call: Callable[[], Array], repeat: bool) -> tuple[Array, float]:
-    """What a call returns and the seconds it takes, the least of several calls if wanted: others may be busy too."""
+    """What a call returns and the seconds it takes, the least of several calls if wanted.
+
+    Others may be busy too, other evaluations for instance: time in which it waited for a core does not count.
+    """
     seconds: list[float] = []
     while not seconds or (repeat and len(seconds) < _REPEATS and sum(seconds) < _REPEAT_SECONDS):
-        started = time.perf_counter()
+        waited, started = _seconds_in_queue(), time.perf_counter()
         found = call()
-        seconds.append(time.perf_counter() - started)
+        took = time.perf_counter() - started
+        seconds.append(max(took - (_seconds_in_queue() - waited), 1e-9))
     return found, min(seconds)
+
+
+def _seconds_in_queue() -> float:
+    """How long this thread has been ready to run without a core to run on; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def pickled_size(models: Iterable[Any]) -> float:
