@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from headstart.data.dataset import Dataset
 from headstart.data.errors import TableError
 from headstart.errors import InvalidInput
-from headstart.evaluation.live import fit_model
 from headstart.fitting import reports
 from headstart.fitting.checks import check_features, check_pair
 from headstart.fitting.model import Model
 from headstart.fitting.progress import Lines, Progress
-from headstart.fitting.refit import build_for_all_rows, stopped_at
-from headstart.fitting.run import Run
 from headstart.fitting.settings import Parameters, Settings
-from headstart.history import History
+
+if TYPE_CHECKING:
+    from headstart.fitting.run import Run
+    from headstart.history import History
 
 
 class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
@@ -97,6 +97,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         reserve
             Seconds of the time budget to leave for what comes after the fit, such as saving the model.
         """
+        from headstart.fitting.run import Run  # a model that is loaded needs no search
+
         started = time.time() if started is None else started
         settings = Settings.of(self)
         dataset = self._dataset(X, y, target, sample_weight, groups, times)
@@ -312,6 +314,9 @@ def _array_like(value: Any) -> bool:
 
 def _best_pipeline(run: Run, model: Model) -> Any:
     """The best member's pipeline, fitted on all rows with the labels as they were given."""
+    from headstart.evaluation.live import fit_model
+    from headstart.fitting.refit import build_for_all_rows, stopped_at
+
     best = model.best
     data = run.dataset
     assert data.y is not None
