@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headstart.space.parameters import Parameter
     from headstart.space.space import PipelineSpace
     from headstart.store import Store
+    from headstart.task import Constraint
     from headstart.trials import Trial
 
 _HEADS = {"test_score": "test score", "seconds": "seconds", "rank": "#"}
@@ -32,6 +33,8 @@ _HEADS = {"test_score": "test score", "seconds": "seconds", "rank": "#"}
 
 def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool) -> None:
     """The pipelines, best first; on a test table the members and the model."""
+    from headstart.task import parse_constraints
+
     estimator = load_model(model)
     found = estimator.leaderboard() if table is None else estimator.leaderboard(table)
     shown = found.head(best) if best is not None else found if as_json else found.head(20)
@@ -40,22 +43,26 @@ def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool
         return
     metric = estimator.model_.metric
     title = f"{len(found)} pipelines by {metric}" if table is None else f"The model and its members on {table.name}"
-    names = [n for n in ("rank", "score", "test_score", "weight", "seconds") if n in found.columns]
+    bounds = {c.name: c for c in parse_constraints(estimator.constraints) if c.name in found.columns}
+    names = [n for n in ("rank", "score", "test_score", "weight", "seconds", *bounds) if n in found.columns]
     rows = Table(title=f"{title}, {metric}" if table is not None else title, title_justify="left")
     for name in names:
         rows.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
     rows.add_column("pipeline", overflow="fold")
     for row in shown.to_dict("records"):
-        rows.add_row(*[_cell(name, row[name]) for name in names], Text(str(row["pipeline"] or row["estimator"])))
+        cells = [_cell(name, row[name], bounds.get(name)) for name in names]
+        rows.add_row(*cells, Text(str(row["pipeline"] or row["estimator"])))
     console = Console(highlight=False)
     console.print(rows)
     if len(shown) < len(found):
         console.print(f"and {len(found) - len(shown)} more; --best {len(found)} shows all")
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, bound: Constraint | None = None) -> str:
     if isinstance(value, float) and math.isnan(value):
         return "-"
+    if bound is not None:
+        return bound.shown(value)
     if name == "weight":
         return f"{value:.2f}" if value else "-"
     return f"{value:.1f}" if name == "seconds" else f"{value:.5g}" if isinstance(value, float) else str(value)

@@ -16,12 +16,14 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.errors import warn_user
-from headstart.evaluation.constraints import pickled_size, timed
+from headstart.evaluation.constraints import timed
 from headstart.evaluation.live import fit_model, is_predicted
+from headstart.fitting import reports
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
+from headstart.fitting.saving import saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
 from headstart.task import total_excess
@@ -113,7 +115,10 @@ class Assembly:
         assert nearest is not None
         excess, member, decisions, form, values, self.score, run.notes = nearest
         if excess:
-            message = f"no pipeline satisfied the constraints; the model is the nearest one: {self._exceeded(values)}"
+            message = (
+                f"no pipeline satisfied the constraints; {self._best_found(values)}the model is the nearest one: "
+                f"{self._exceeded(values)}"
+            )
             warn_user(message)
         else:
             found = [f"{c} ({c.shown(values[c.name])})" for c in run.task.constraints]
@@ -126,6 +131,16 @@ class Assembly:
         over = [c for c in self.run.task.constraints if c.excess(values) and (names is None or c.name in names)]
         said = [f"{c.name} {c.shown(values[c.name])}" if c.name in values else f"{c.name} not measured" for c in over]
         return ", ".join(f"{found} (must be at most {c.shown(c.upper)})" for c, found in zip(over, said, strict=True))
+
+    def _best_found(self, values: Mapping[str, float]) -> str:
+        """The lowest values of what is above its bound, in words; nothing where there are none."""
+        trials = [trial.outcome.constraints for trial in self.run.history if trial.outcome.ok]
+        found = []
+        for bound in self.run.task.constraints:
+            known = [measured[bound.name] for measured in [*trials, values] if bound.name in measured]
+            if bound.excess(values) and known:
+                found.append(f"the lowest {bound.name} found was {bound.shown(min(known))}, bounded by {bound}; ")
+        return "".join(found)
 
     def _forms(self, member: Member) -> Iterator[tuple[str, Member]]:
         """What a member may predict with: what the user has chosen, then the models of single folds."""
@@ -141,15 +156,19 @@ class Assembly:
         wanted = {constraint.name for constraint in self.run.task.constraints}
         found = {}
         if "size" in wanted:
-            found["size"] = pickled_size(member.models)
+            found["size"] = saved_size(member.models, self._header(member))
         if "latency" in wanted:
             data = self.run.dataset.take(self.run.plan.splits[-1][1])
-            shape = () if data.classes is None else (len(data.classes),)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                _, seconds = timed(lambda: member.predict(data.X, shape), repeat=True)
+            predict = member.predictor(() if data.classes is None else (len(data.classes),))
+            _, seconds = timed(lambda: predict(data.X), repeat=True)
             found["latency"] = seconds / data.n_rows
         return found
+
+    def _header(self, member: Member) -> dict[str, Any]:
+        """What a file holds besides the fitted pipelines, as far as it may be large."""
+        run = self.run
+        tables = [reports.leaderboard(run.history, run.metric, [member]), reports.failures(run.history)]
+        return {"schema": run.dataset.schema.to_dict(), "tables": [table_content(table) for table in tables]}
 
     def _decisions_within_bounds(
         self, trial: Trial, predictions: Array, rows: NDArray[np.int64]

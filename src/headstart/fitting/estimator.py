@@ -170,7 +170,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         finally:
             run.progress.end(run)
         self.history_ = run.history
-        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_)
+        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_.members)
         self.failures_ = reports.failures(run.history)
         self.notes_ = list(self.model_.notes)
 

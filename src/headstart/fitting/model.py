@@ -44,9 +44,9 @@ class Member:
     weight: float
     models: Sequence[Any]
 
-    def predict(self, X: Any, shape: tuple[int, ...]) -> Array:
-        """Mean prediction of its models for a table that is made ready."""
-        return Predictor(self.models, [1 / len(self.models)] * len(self.models), shape)(X)
+    def predictor(self, shape: tuple[int, ...]) -> Predictor:
+        """From a table that is made ready to the mean prediction of its models."""
+        return Predictor(self.models, [1 / len(self.models)] * len(self.models), shape)
 
 
 @dataclass(frozen=True)

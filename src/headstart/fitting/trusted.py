@@ -20,6 +20,7 @@ import warnings
 import zipfile
 from collections.abc import Container, Iterable, Iterator
 from functools import cache
+from pathlib import PurePath
 from types import ModuleType
 from typing import Any
 
@@ -148,7 +149,7 @@ def dump_models(models: Any) -> bytes:
     skops = _skops()
     advice = "use save(path, safe=False), which writes a pickle that only those should load who trust you"
     try:
-        content = bytes(skops.dumps(pack(models), compression=zipfile.ZIP_DEFLATED, compresslevel=1))
+        content = _renumbered(skops.dumps(pack(models), compression=zipfile.ZIP_STORED))
     except Exception as error:  # skops, and any __getstate__ of a user's class
         raise ModelFileError(f"a part of this model cannot be saved as plain data: {error}; {advice}") from error
     foreign = _untrusted(_types(_schema(content)))
@@ -158,6 +159,33 @@ def dump_models(models: Any) -> bytes:
             f"{', '.join(foreign)}; {advice}"
         )
     return content
+
+
+def _renumbered(content: bytes) -> bytes:
+    """A skops file, compressed, with objects numbered from 1 on instead of by their addresses.
+
+    The same models are the same file then, and it has the same size.
+    """
+    numbers: dict[int, int] = {}
+    names: dict[str, str] = {}
+    compressed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new:
+        schema = json.loads(old.read("schema.json"))
+        left = [schema]
+        while left:
+            node = left.pop()
+            if isinstance(node, dict):
+                if isinstance(address := node.get("__id__"), int):
+                    node["__id__"] = numbers.setdefault(address, len(numbers) + 1)
+                if isinstance(name := node.get("file"), str):
+                    node["file"] = names.setdefault(name, f"{len(names) + 1}{PurePath(name).suffix}")
+                left += node.values()
+            elif isinstance(node, list):
+                left += node
+        for name, other in names.items():
+            new.writestr(zipfile.ZipInfo(other), old.read(name), zipfile.ZIP_DEFLATED, 1)
+        new.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema), zipfile.ZIP_DEFLATED)
+    return compressed.getvalue()
 
 
 def load_models(content: bytes) -> Any:
