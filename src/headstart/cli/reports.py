@@ -33,6 +33,7 @@ _HEADS = {"test_score": "test score", "seconds": "seconds", "rank": "#"}
 
 def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool) -> None:
     """The pipelines, best first; on a test table the members and the model."""
+    from headstart.evaluation.scoring import label_of, natural
     from headstart.task import parse_constraints
 
     estimator = load_model(model)
@@ -41,7 +42,7 @@ def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool
     if as_json:
         _print_json(shown)
         return
-    metric = estimator.model_.metric
+    metric = label_of(estimator.model_.metric)
     title = f"{len(found)} pipelines by {metric}" if table is None else f"The model and its members on {table.name}"
     bounds = {c.name: c for c in parse_constraints(estimator.constraints) if c.name in found.columns}
     names = [n for n in ("rank", "score", "test_score", "weight", "seconds", *bounds) if n in found.columns]
@@ -50,6 +51,7 @@ def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool
         rows.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
     rows.add_column("pipeline", overflow="fold")
     for row in shown.to_dict("records"):
+        row |= {name: natural(estimator.model_.metric, row[name]) for name in ("score", "test_score") if name in row}
         cells = [_cell(name, row[name], bounds.get(name)) for name in names]
         rows.add_row(*cells, Text(str(row["pipeline"] or row["estimator"])))
     console = Console(highlight=False)
@@ -77,7 +79,10 @@ def importance(model: Path, table: Path, best: int | None, as_json: bool) -> Non
     if as_json:
         _print_json(shown)
         return
-    show_bars(shown.to_dict("records"), f"Drop in {estimator.model_.metric} when a column of {table.name} is shuffled")
+    from headstart.evaluation.scoring import label_of
+
+    name, better = estimator.model_.metric, "Rise" if estimator.model_.metric.startswith("neg_") else "Drop"
+    show_bars(shown.to_dict("records"), f"{better} in {label_of(name)} when a column of {table.name} is shuffled")
 
 
 def show_bars(rows: Sequence[Mapping[str, Any]], title: str, console: Console | None = None) -> None:

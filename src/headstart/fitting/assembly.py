@@ -25,6 +25,7 @@ from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, stopped_at
 from headstart.fitting.saving import saved_size, table_content
 from headstart.fitting.shelf import Shelf
+from headstart.fitting.summary import Summary, summarise
 from headstart.space.pipeline import Pipeline
 from headstart.task import total_excess
 from headstart.trials import FULL, Limits, Trial
@@ -57,6 +58,7 @@ class Assembly:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.score: float | None = None
+        self._last_judged: Array | None = None
 
     def make(self) -> Model:
         """The model, made in the time that is left."""
@@ -200,7 +202,18 @@ class Assembly:
             data.origin,
             self.score,
             refit,
+            self._summary(members, decisions, refit),
         )
+
+    def _summary(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Summary | None:
+        """How good the model is; None for the simple one."""
+        if self._last_judged is None:
+            return None
+        run = self.run
+        shares = {trial.number: trial.proposal.fidelity.rows for trial in run.history}
+        trained = [shares[m.number] * np.mean([len(train) for train, _ in run.plan.splits]) for m in members]
+        rows = run.dataset.n_rows if refit == "full" else round(float(np.mean(trained)))
+        return summarise(run, self._last_judged, decisions.factors is None, rows)
 
     def _models(self, trial: Trial) -> list[Any] | None:
         return self.run.shelf.models(self.run.seed_of(trial.number))
@@ -220,6 +233,7 @@ class Assembly:
         return everything
 
     def _score(self, judged: Array) -> float:
+        self._last_judged = judged
         return self.run.metric.to_score(self.run.objective.loss_of(judged))
 
     def _useful(self, candidates: Sequence[Trial], rows: NDArray[np.int64]) -> int:

@@ -24,6 +24,7 @@ from headstart.fitting.settings import Parameters, Settings
 
 if TYPE_CHECKING:
     from headstart.fitting.run import Run
+    from headstart.fitting.summary import Summary
     from headstart.history import History
 
 
@@ -38,6 +39,11 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         The labels, sorted; of a classifier.
     model_
         The `headstart.fitting.model.Model` that predicts.
+    score_
+        Score of the model in validation, in scikit-learn's direction as on the leaderboard; None for a simple model.
+    summary_
+        That score as people write it, with an interval, the scores of a constant and of a linear model, and more: a
+        `headstart.fitting.summary.Summary`; ``print`` it. None for a simple model.
     leaderboard_
         The pipelines that were tried, best first.
     failures_
@@ -179,6 +185,16 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels, or numbers for a regression, for anything that `fit` takes."""
         return self._fitted.predict(self._checked(X))
+
+    @property
+    def score_(self) -> float | None:
+        """Score of the model in validation, in scikit-learn's direction."""
+        return self._fitted.validation_score
+
+    @property
+    def summary_(self) -> Summary | None:
+        """How good the model is, in the numbers that one asks for."""
+        return self._fitted.summary
 
     @property
     def _fitted(self) -> Model:

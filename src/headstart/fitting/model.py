@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
 from headstart.evaluation.prediction import Predictor, rows_at_once
+from headstart.evaluation.scoring import label_of, natural
 from headstart.fitting.decisions import Decisions
 from headstart.space.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from headstart.data.schema import Schema
     from headstart.evaluation.scoring import Metric
+    from headstart.fitting.summary import Summary
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Member:
     """A pipeline of a model.
 
@@ -44,12 +46,15 @@ class Member:
     weight: float
     models: Sequence[Any]
 
+    def __repr__(self) -> str:
+        return f"<Member {self.pipeline.algorithms[-1]}, trial {self.number}, weight {self.weight:.2g}>"
+
     def predictor(self, shape: tuple[int, ...]) -> Predictor:
         """From a table that is made ready to the mean prediction of its models."""
         return Predictor(self.models, [1 / len(self.models)] * len(self.models), shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """What a fit gives.
 
@@ -78,6 +83,8 @@ class Model:
         What the members predict with; see `HeadstartClassifier`.
     origin
         How the training table was read; see `Dataset`.
+    summary
+        How good it is; None for the simple model.
     """
 
     schema: Schema
@@ -91,6 +98,15 @@ class Model:
     origin: Mapping[str, Any] = field(default_factory=dict)
     validation_score: float | None = None
     refit: str | None = None
+    summary: Summary | None = None
+
+    def __repr__(self) -> str:
+        """In a line; the members are in `members` and on the leaderboard."""
+        models = sum(len(member.models) for member in self.members)
+        what = f"{len(self.members)} pipeline{'s' * (len(self.members) > 1)}, {models} model{'s' * (models > 1)}"
+        score = self.validation_score
+        scored = "" if score is None else f", {label_of(self.metric)} {natural(self.metric, score):.4g}"
+        return f"<Model of {self.target!r}, {self.task}: {what}{scored}>"
 
     @property
     def best(self) -> Member:

@@ -32,6 +32,7 @@ from headstart.evaluation.constraints import pickled_size
 from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
+from headstart.fitting.summary import Summary
 from headstart.fitting.trusted import dump_models, load_models
 from headstart.space.pipeline import Pipeline
 from headstart.store.codec import encode
@@ -240,6 +241,7 @@ def _described(model: Model) -> dict[str, Any]:
             for m in model.members
         ],
         "decisions": vars(model.decisions),
+        "summary": None if model.summary is None else model.summary.to_dict(),
     }
 
 
@@ -305,6 +307,7 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         content["origin"],
         content.get("validation_score"),
         content.get("refit"),
+        Summary.from_dict(summary) if (summary := content.get("summary")) else None,
     )
 
 

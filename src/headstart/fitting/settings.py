@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from headstart.errors import InvalidInput, check_positive, suggestion
+from headstart.evaluation.scoring import full_name
 from headstart.task import Constraint, ConstraintsLike, parse_constraints
 
 if TYPE_CHECKING:
@@ -155,6 +156,8 @@ class Settings(ClassifierParameters):
             raise InvalidInput(f"random_state must be a seed, a whole number ≥ 0, got {self.random_state!r}")
         if self.memory_limit is not None and self.memory_limit < 10**6:
             raise InvalidInput(f"memory_limit must be in bytes, such as 4e9, got {self.memory_limit!r}")
+        if isinstance(self.metric, str):
+            self.metric = full_name(self.metric)
         parse_constraints(self.constraints)
 
     @classmethod
