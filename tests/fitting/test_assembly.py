@@ -205,3 +205,33 @@ def test_a_fit_with_constraints_as_text(frame: pd.DataFrame, quick: dict[str, An
     assert set(measured) == {"latency", "size", "disparity(colour, accuracy)", "parity(size: 0)"}
     assert all(value > 0 for value in measured.values())
     assert any(note.startswith("constraints are satisfied: latency <= 1 s (") for note in model.notes_)
+
+
+def test_a_fast_model_is_the_smallest_that_is_good_enough(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "FAST_LOSS", 0.4)  # so few rows tell pipelines apart by more than a hundredth
+    model = finished(searched, deploy="fast")
+    best = finished(searched)
+    assert (len(model.members), len(model.members[0].models), model.refit) == (1, 1, "full")
+    y, known = searched.dataset.y, np.arange(searched.dataset.n_rows)
+    assert y is not None
+    shares = np.bincount(y) / len(y)
+
+    def loss(predictions: Any) -> float:
+        return float((predictions.argmax(axis=1) != y).mean())
+
+    trials = {t.number: t for t in searched.history}
+    of = {number: loss(assembly.predictions_of(trial)[known]) for number, trial in trials.items()}
+    whole = loss(sum(m.weight * assembly.predictions_of(trials[m.number]) for m in best.members))
+    most = whole + 0.4 * (loss(np.tile(shares, (len(y), 1))) - whole)
+    good = [n for n in of if of[n] <= most]
+    assert 1 < len(good) < len(of)
+    assert model.members[0].number == min(good, key=lambda n: pickled_size(member(searched, trials[n]).models))
+    assert any(note.startswith("deploy is fast: accuracy 0.") for note in model.notes)
+
+
+def test_a_fast_model_may_be_a_small_ensemble(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no pipeline alone is good enough, as when a few are much better together."""
+    monkeypatch.setattr(assembly, "FAST_LOSS", -1e9)
+    model = finished(searched, deploy="fast")
+    assert [m.number for m in model.members] == [m.number for m in finished(searched).members]
+    assert all(len(m.models) == 1 for m in model.members)

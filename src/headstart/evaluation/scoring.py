@@ -76,8 +76,8 @@ class Metric:
     Parameters
     ----------
     metric
-        Name of a scikit-learn scorer, such as ``"roc_auc"``, a short name such as ``"rmse"``, or a callable ``scorer(estimator, X, y)`` that is higher
-        for better predictions.
+        Name of a scikit-learn scorer, such as ``"roc_auc"``, a short name such as ``"rmse"``, or a callable
+        ``scorer(estimator, X, y)`` that is higher for better predictions.
     task
         ``"binary"``, ``"multiclass"`` or ``"regression"``. A name that only makes sense for two classes is taken for
         what it means with several (``roc_auc`` becomes one class against the rest, ``f1`` the mean over classes).

@@ -16,7 +16,7 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.errors import warn_user
-from headstart.evaluation.constraints import timed
+from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import fit_model, is_predicted
 from headstart.fitting import reports
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
@@ -41,6 +41,8 @@ SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
 SIMPLE_ROWS = 2000
 """Most rows that the simple model is fitted to."""
+FAST_LOSS = 0.01
+"""Of what the best model gains over a constant, what a fast one may lose."""
 LOADED_BYTES = 1.5
 """Most memory that models take for each byte of their file; forests, boosters and kernel machines were measured."""
 
@@ -74,16 +76,42 @@ class Assembly:
         validated = np.flatnonzero(is_predicted(first))
         candidates = candidates[: self._useful(candidates, validated)]
         predictions = [predictions_of(trial)[validated] for trial in candidates]
-        members = self._members(candidates, self._select(predictions, validated))
+        weights = self._select(predictions, validated)
+        if self.run.settings.deploy == "fast":
+            weights = self._smallest(candidates, predictions, weights, validated)
+        members = self._members(candidates, weights)
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         self.score = self._score(self._judged(decisions, average, validated))
-        if self.run.settings.refit == "full":
+        if self.run.settings.refits == "full":
             members = self._refitted(members)
-        elif self.run.settings.refit == "single":
+        if self.run.settings.refit == "single" or self.run.settings.deploy == "fast":
             members = [replace(member, models=member.models[-1:]) for member in members]
-        return self._model(members, decisions, self.run.settings.refit)
+        return self._model(members, decisions, self.run.settings.refits)
+
+    def _smallest(
+        self, candidates: Sequence[Trial], predictions: Sequence[Array], best: Array, rows: NDArray[np.int64]
+    ) -> Array:
+        """Weights of the smallest model that loses at most `FAST_LOSS` of what the best one gains over a constant.
+
+        Single pipelines are tried by the bytes of their fitted models, then ensembles of two, three and so on.
+        """
+        run = self.run
+
+        def loss(weights: Array) -> float:
+            return self._loss(rows, np.sum([w * p for w, p in zip(weights, predictions, strict=True) if w], axis=0))
+
+        reached = loss(best)
+        most = reached + FAST_LOSS * max(0.0, self._constant_loss(rows) - reached)
+        sizes = [run.shelf.size(run.seed_of(t.number)) or pickled_size(self._models(t) or []) for t in candidates]
+        by_size = np.argsort(sizes, kind="stable")
+        singles = [np.eye(len(candidates))[i] for i in by_size.tolist()]
+        few = (self._select(predictions, rows, n) for n in range(2, run.settings.max_members))
+        chosen = next((weights for weights in (*singles, *few) if loss(weights) <= most + 1e-12), best)
+        names = (run.metric.shown(loss(chosen)), run.metric.shown(reached))
+        run.notes.append(f"deploy is fast: {names[0]} instead of {names[1]}, of all validated rows together")
+        return chosen
 
     def _within_bounds(self, candidates: Sequence[Trial]) -> Model:
         """One pipeline, the best that satisfies the constraints as it is delivered; else what comes nearest.
@@ -146,7 +174,7 @@ class Assembly:
 
     def _forms(self, member: Member) -> Iterator[tuple[str, Member]]:
         """What a member may predict with: what the user has chosen, then the models of single folds."""
-        if self.run.settings.refit == "full":
+        if self.run.settings.refits == "full":
             yield "full", self._refitted([member])[0]
         elif self.run.settings.refit == "bag" and len(member.models) > 1:
             yield "bag", member
@@ -242,15 +270,19 @@ class Assembly:
         One that hardly tells rows apart does no harm to a metric of ranks, so it could be added again and again, and
         make all probabilities nearly the same.
         """
-        assert self.run.dataset.y is not None
-        y = self.run.dataset.y[rows]
-        classes = self.run.dataset.classes
-        shares = y.mean() if classes is None else np.bincount(y, minlength=len(classes)) / len(y)
-        constant = self._loss(rows, np.tile(shares, (len(rows), *[1] * np.ndim(shares))))
+        constant = self._constant_loss(rows)
         losses = np.array([float(t.outcome.loss or 0.0) for t in candidates])
         if not constant > losses[0]:
             return 1
         return int((losses <= losses[0] + 0.9 * (constant - losses[0])).sum())
+
+    def _constant_loss(self, rows: NDArray[np.int64]) -> float:
+        """Of the mean of the target, or of the shares of the classes."""
+        assert self.run.dataset.y is not None
+        y = self.run.dataset.y[rows]
+        classes = self.run.dataset.classes
+        shares = y.mean() if classes is None else np.bincount(y, minlength=len(classes)) / len(y)
+        return self._loss(rows, np.tile(shares, (len(rows), *[1] * np.ndim(shares))))
 
     def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """At most so many rows that a loss can be computed a thousand times."""
@@ -258,7 +290,9 @@ class Assembly:
             return rows
         return np.sort(np.random.default_rng(self.run.settings.seed).choice(rows, SELECTION_ROWS, replace=False))
 
-    def _select(self, predictions: Sequence[Array], validated: NDArray[np.int64]) -> Array:
+    def _select(
+        self, predictions: Sequence[Array], validated: NDArray[np.int64], max_members: int | None = None
+    ) -> Array:
         if len(predictions) == 1:
             return np.ones(1)
         some = self._some(np.arange(len(validated)))
@@ -267,7 +301,7 @@ class Assembly:
         return select_ensemble(
             [p[some] for p in predictions],
             lambda p: self._loss(rows, p),
-            max_members=self.run.settings.max_members,
+            max_members=max_members or self.run.settings.max_members,
             deadline=deadline,
         )
 

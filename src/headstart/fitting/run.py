@@ -205,7 +205,7 @@ class Run:
         if seconds is None or self.end is None:
             return None
         for_model = min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
-        if self.settings.refit == "full":
+        if self.settings.refits == "full":
             for_model += REFIT_SHARE * seconds
         return self.end - for_model
 
