@@ -126,8 +126,9 @@ class Model:
     @cached_property
     def _predictor(self) -> Predictor:
         """Made when it is first needed; it finds out what the members have in common."""
-        models = [(model, member.weight / len(member.models)) for member in self.members for model in member.models]
-        return Predictor(*zip(*models, strict=True), self.shape)
+        models = [model for member in self.members for model in member.models]
+        weights = [member.weight / len(member.models) for member in self.members for _ in member.models]
+        return Predictor(models, weights, self.shape)
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}

@@ -112,7 +112,7 @@ def summarise(run: Run, judged: Array, proper: bool, trained_rows: int) -> Summa
     """
     name = run.metric.name
     parts = [rows for _, valid in run.plan.splits if len(rows := valid[_known(judged)[valid]])]
-    others = {}
+    others: dict[str, float] = {}
     for other in _USUAL[str(run.dataset.task)]:
         if other != name and len(others) < 2 and (proper or other != "neg_log_loss"):
             value = _score(run, Metric(other, str(run.dataset.task)), judged, parts)
