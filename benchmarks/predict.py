@@ -2,7 +2,7 @@
 
 For tables of 20 numeric columns, of mixed columns and with texts: the time of `predict_proba` of a default model for
 one row and for 1,000, beside that of its fitted pipelines called one after the other; the memory that a million rows
-take above the model and the table; `headstart predict` with its start; a model of ``deploy="fast"`` beside the best one.
+take above the model and the table; `headstart predict` with its start; a model of ``deploy="fast"`` beside the best.
 Timings on a shared machine are noisy: the ratios were measured in the same run, one right after the other.
 """
 
