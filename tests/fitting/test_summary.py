@@ -14,7 +14,9 @@ from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_m
 from headstart import HeadstartClassifier, HeadstartRegressor
 from headstart.evaluation.scoring import Metric, full_name
 from headstart.fitting.assembly import predictions_of
-from headstart.fitting.summary import Summary, _drawn
+from headstart.fitting.summary import Summary, _units
+
+ORDERS = [np.random.default_rng(seed).permutation(120) for seed in range(3)]
 
 
 @pytest.fixture(scope="module")
@@ -111,13 +113,22 @@ def test_the_numbers_of_a_classification(frame: pd.DataFrame, quick: dict[str, A
 
 
 def test_groups_are_drawn_whole() -> None:
-    groups = np.repeat(np.arange(5), [1, 2, 3, 4, 5])
-    rows = np.arange(2, 15)
-    drawn = _drawn(rows, groups, 1.0, np.random.default_rng(0))
-    for group in np.unique(groups[drawn]):
-        members = rows[groups[rows] == group]
-        counts = np.array([(drawn == row).sum() for row in members])
-        assert (counts == counts[0]).all()
+    groups = np.array(["a", "b", "b", "c", "c", "c"])
+    assert _units(groups, np.arange(1, 6), 6).tolist() == [-1, 0, 0, 1, 1, 1]
+    assert _units(None, np.arange(1, 6), 6).tolist() == [-1, 0, 1, 2, 3, 4]
+
+
+def test_repeated_folds_do_not_count_rows_twice(frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+    """A constant is the same in all rows of a fold, and rows that are validated twice are no more rows."""
+    folds = [(np.flatnonzero(order % 3 != k), np.flatnonzero(order % 3 == k)) for order in ORDERS for k in range(3)]
+    widths = []
+    for splits in (folds[:3], folds):
+        model = HeadstartClassifier(**quick | {"splitter": splits}, ensemble=False).fit(frame, target="label")
+        assert model.summary_ is not None
+        assert model.summary_.interval is not None
+        assert model.summary_.constant == 0.5
+        widths.append(float(np.diff(model.summary_.interval)[0]))
+    assert widths[1] > 0.8 * widths[0]
 
 
 @pytest.mark.parametrize(

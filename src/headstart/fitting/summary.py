@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.evaluation.live import is_predicted
 from headstart.evaluation.scoring import Metric, label_of, natural
 
 if TYPE_CHECKING:
@@ -111,20 +112,19 @@ def summarise(run: Run, judged: Array, proper: bool, trained_rows: int) -> Summa
         See `Summary`.
     """
     name = run.metric.name
-    parts = [rows for _, valid in run.plan.splits if len(rows := valid[_known(judged)[valid]])]
+    parts = _parts(run, judged)
     others: dict[str, float] = {}
     for other in _USUAL[str(run.dataset.task)]:
         if other != name and len(others) < 2 and (proper or other != "neg_log_loss"):
             value = _score(run, Metric(other, str(run.dataset.task)), judged, parts)
             if np.isfinite(value):
                 others[other] = natural(other, value)
-    found = linear_trial(run.history)
     return Summary(
         name,
         natural(name, _score(run, run.metric, judged, parts)),
         _interval(run, judged, parts),
-        natural(name, max(_score(run, run.metric, c, parts) for c in _constants(run))),
-        None if found is None else natural(name, run.metric.to_score(float(found.outcome.loss or 0.0))),
+        natural(name, _constant_score(run)),
+        _linear_score(run),
         others,
         run.dataset.n_rows,
         trained_rows,
@@ -143,8 +143,10 @@ def linear_trial(history: History) -> Trial | None:
     return min(found, key=lambda t: (-t.proposal.fidelity.rows, float(t.outcome.loss or 0.0)), default=None)
 
 
-def _known(judged: Array) -> NDArray[np.bool_]:
-    return np.asarray(np.isfinite(judged.reshape(len(judged), -1)).all(axis=1), dtype=np.bool_)
+def _parts(run: Run, predictions: Array) -> list[Rows]:
+    """The validation parts, as far as there are predictions for their rows."""
+    known = is_predicted(predictions)
+    return [rows for _, valid in run.plan.splits if len(rows := valid[known[valid]])]
 
 
 def _score(run: Run, metric: Metric, predictions: Array, parts: Sequence[Rows]) -> float:
@@ -159,35 +161,50 @@ def _score(run: Run, metric: Metric, predictions: Array, parts: Sequence[Rows]) 
     return float(np.mean(scores)) if scores else of(np.concatenate(parts))
 
 
-def _constants(run: Run) -> list[Array]:
-    """What predicts the same for all rows of a validation part, learned from the training part."""
-    data = run.dataset
+def _constant_score(run: Run) -> float:
+    """Of predicting the same for all rows of a validation part, learned from the training part."""
+    data, metric = run.dataset, run.metric
     assert data.y is not None
-    if data.classes is not None:
-        found = np.full((data.n_rows, len(data.classes)), np.nan)
-        for train, valid in run.plan.splits:
-            weights = None if data.weights is None else data.weights[train]
-            counts = np.bincount(data.y[train], weights, minlength=len(data.classes))
-            found[valid] = counts / counts.sum()
-        return [found]
-    means, medians = np.full(data.n_rows, np.nan), np.full(data.n_rows, np.nan)
+    found: dict[str, list[float]] = {}
     for train, valid in run.plan.splits:
-        means[valid] = np.average(data.y[train], weights=None if data.weights is None else data.weights[train])
-        medians[valid] = np.median(data.y[train])
-    return [means, medians]
+        y, own = data.y[train], None if data.weights is None else data.weights[train]
+        if data.classes is None:
+            ways = {"mean": np.average(y, weights=own), "median": np.median(y)}
+        else:
+            counts = np.bincount(y, own, minlength=len(data.classes))
+            ways = {"shares": counts / counts.sum()}
+        weights = None if data.weights is None else data.weights[valid]
+        for name, value in ways.items():
+            predictions = np.tile(value, (len(valid), *[1] * np.ndim(value)))
+            found.setdefault(name, []).append(metric.score(data.y[valid], predictions, weights))
+    return max(float(np.nanmean(scores)) if np.isfinite(scores).any() else np.nan for scores in found.values())
+
+
+def _linear_score(run: Run) -> float | None:
+    from headstart.fitting.assembly import predictions_of
+
+    trial = linear_trial(run.history)
+    if trial is None:
+        return None
+    predictions = predictions_of(trial)
+    return natural(run.metric.name, _score(run, run.metric, predictions, _parts(run, predictions)))
 
 
 def _interval(run: Run, judged: Array, parts: Sequence[Rows]) -> tuple[float, float] | None:
-    """Where 95 % of the scores lie when the rows of each part are drawn again, with replacement."""
+    """Where 95 % of the scores lie when the validated rows are drawn again, with replacement."""
     rng = np.random.default_rng(run.settings.seed)
     left = np.inf if run.end is None else 0.1 * (run.end - time.time())
     end = time.time() + min(SECONDS, left) if run.settings.seconds is not None else np.inf
-    total = sum(len(rows) for rows in parts)
-    share = min(1.0, RESAMPLED_ROWS / total)
+    rows = np.unique(np.concatenate(parts))
+    units = _units(run.dataset.groups, rows, run.dataset.n_rows)
+    n = int(units.max()) + 1
+    share = min(1.0, RESAMPLED_ROWS / len(rows))
     scores: list[float] = []
     while len(scores) < RESAMPLES and time.time() < end:
-        drawn = [_drawn(rows, run.dataset.groups, share, rng) for rows in parts]
-        scores.append(_score(run, run.metric, judged, drawn))
+        counts = np.bincount(rng.integers(n, size=max(2, round(share * n))), minlength=n)
+        drawn = [np.repeat(part, counts[units[part]]) for part in parts]
+        if any(len(part) for part in drawn):
+            scores.append(_score(run, run.metric, judged, [part for part in drawn if len(part)]))
     known = np.array([score for score in scores if np.isfinite(score)])
     if len(known) < LEAST_RESAMPLES:
         return None
@@ -197,12 +214,8 @@ def _interval(run: Run, judged: Array, parts: Sequence[Rows]) -> tuple[float, fl
     return ends[0], ends[1]
 
 
-def _drawn(rows: Rows, groups: Any, share: float, rng: np.random.Generator) -> Rows:
-    """As many rows as there are, or a share of them, with replacement; whole groups where there are groups."""
-    if groups is None:
-        return rng.choice(rows, max(2, round(share * len(rows))))
-    _, codes = np.unique(np.asarray(groups)[rows], return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    members = np.split(rows[order], np.cumsum(np.bincount(codes))[:-1])
-    chosen = rng.integers(len(members), size=max(1, round(share * len(members))))
-    return np.concatenate([members[i] for i in chosen])
+def _units(groups: Any, rows: Rows, n_rows: int) -> Rows:
+    """What is drawn together with each row of the table, from 0 on: itself, or its group; -1 if it is not validated."""
+    found = np.full(n_rows, -1, dtype=np.int64)
+    found[rows] = np.arange(len(rows)) if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+    return found
