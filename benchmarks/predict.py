@@ -47,13 +47,13 @@ def table(kind: str, n: int, seed: int = 0) -> tuple[pd.DataFrame, Any]:
     return X, y
 
 
-def seconds(call: Callable[[], object], repeats: int = 5) -> float:
+def seconds(call: Callable[..., object], *given: object, repeats: int = 5) -> float:
     """The least of several calls, after one to warm up."""
-    call()
+    call(*given)
     found = []
     for _ in range(repeats):
         started = time.perf_counter()
-        call()
+        call(*given)
         found.append(time.perf_counter() - started)
     return min(found)
 
@@ -72,7 +72,7 @@ def command(file: Path, X: pd.DataFrame) -> float:
     """Seconds of ``headstart predict``, with its start."""
     X.to_csv(file.with_suffix(".csv"), index=False)
     call = [sys.executable, "-m", "headstart", "predict", str(file), str(file.with_suffix(".csv")), "--proba"]
-    return seconds(lambda: subprocess.run(call, check=True, capture_output=True), 3)
+    return seconds(lambda: subprocess.run(call, check=True, capture_output=True), repeats=3)
 
 
 def compare(kind: str, evaluations: int, place: Path) -> list[str]:
@@ -93,7 +93,7 @@ def compare(kind: str, evaluations: int, place: Path) -> list[str]:
             )
             cells.append(f"{1e3 * ours:.1f} ms, {plain / ours:.1f} × faster")
     cells.append(f"{command(place / kind, X):.2f} s")
-    best, small = (seconds(lambda m=m: m.predict_proba(X)) for m in (model, fast))
+    best, small = (seconds(found.predict_proba, X) for found in (model, fast))
     sizes = [(place / name).stat().st_size for name in (kind, f"{kind}-fast")]
     scores = [f"{found.score_:.4f}" for found in (model, fast)]
     cells.append(f"{best / small:.0f} × faster, {sizes[0] / sizes[1]:.0f} × smaller, {' → '.join(scores)}")
