@@ -26,8 +26,9 @@ from experiments.experiment import Setup, Table
 from experiments.live_tables import RawTable, ReadTable, TableRule, check_unknown, read_table
 from experiments.live_tpot import Budget, Step, Tpot, load_tpot
 from headstart.errors import InvalidInput, MissingDependency
-from headstart.evaluation.live import LiveObjective, fit_model, predict_model
+from headstart.evaluation.live import LiveObjective, fit_model
 from headstart.evaluation.objective import Objective, outcome_of
+from headstart.evaluation.prediction import predict_model
 from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.scoring import Metric
 from headstart.metadata.metadataset import MetaDataset

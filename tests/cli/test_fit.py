@@ -112,7 +112,8 @@ def test_fit_makes_a_directory_with_all_about_the_model(fitted):
 def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart, in_process):
     first = headstart("fit", "train.csv", "-t", "label", "--evaluations", 1, "--seed", 3, *FRUGAL)
     assert first.code == 0
-    assert "roc_auc" in first.out
+    assert "ROC AUC 0." in first.out
+    assert "a constant has 0.5" in first.out
     assert "headstart predict train.headstart new.csv" in first.out
     assert "validation: " in first.err  # progress, as plain lines
 
@@ -244,7 +245,7 @@ def test_predict(fitted, headstart):
 def test_leaderboard_and_importance(fitted, headstart):
     place, report = fitted
     model, test = place / "train.headstart", place / "test.csv"
-    assert "2 pipelines by roc_auc" in headstart("leaderboard", model).out
+    assert "2 pipelines by ROC AUC" in headstart("leaderboard", model).out
     rows = json.loads(headstart("leaderboard", model, "--json").out)
     assert rows[0]["score"] == report["best"]["score"]
     tested = json.loads(headstart("leaderboard", model, test, "--json").out)
@@ -271,7 +272,7 @@ def test_export(fitted, headstart):
 def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later(headstart, tmp_path):
     endless = ("fit", "train.csv", "-t", "label", "--evaluations", 10**6, *FRUGAL)
     process = start(tmp_path, *endless, "--out", "one", "--json")
-    wait_for(process, "roc_auc")
+    wait_for(process, "ROC AUC")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == 0, err
@@ -281,7 +282,7 @@ def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later
     assert (tmp_path / report["model"]).exists()
 
     process = start(tmp_path, *endless, "--out", "two")
-    wait_for(process, "roc_auc")
+    wait_for(process, "ROC AUC")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
     assert (process.returncode, out) == (143, "")
@@ -384,7 +385,7 @@ def test_the_picture_fits_the_terminal(width):
     assert max(map(len, lines)) <= width
     shown = "\n".join(lines)
     assert "2 pipelines   2 ok" in shown
-    assert "best      roc_auc 0." in shown
+    assert "best      ROC AUC 0." in shown
     assert "gaussian_nb" in shown
     assert "reading train.csv" in console.file.getvalue()
     assert "headstart: a line above it" in console.file.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from headstart import HeadstartClassifier
 from headstart.constraints import Constraint
 from headstart.data import Dataset
 from headstart.errors import HeadstartWarning
-from headstart.evaluation import constraints
+from headstart.evaluation import constraints, prediction
 from headstart.evaluation.constraints import pickled_size
-from headstart.fitting import assembly, model
+from headstart.fitting import assembly
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings
 
@@ -55,13 +56,21 @@ def best(run: Run) -> Any:
     return run.candidates()[0]
 
 
+def member(run: Run, trial: Any) -> Any:
+    return assembly.Assembly(run)._members([trial], np.ones(1))[0]
+
+
+def size(run: Run, *models: Any) -> float:
+    """Of the file of a model of these."""
+    return assembly.Assembly(run)._measured(replace(member(run, best(run)), models=models))["size"]
+
+
 def sizes(run: Run, trial: Any) -> list[float]:
-    models = run.shelf.models(run.seed_of(trial.number)) or []
-    return [pickled_size([model]) for model in models]
+    return [size(run, model) for model in member(run, trial).models]
 
 
 def test_a_bag_within_its_bounds_stays_one(searched: Run) -> None:
-    bound = Constraint("size", sum(sizes(searched, best(searched))) + 1)
+    bound = Constraint("size", size(searched, *member(searched, best(searched)).models) + 100)
     model = finished(searched, bound)
     assert (len(model.members), len(model.members[0].models), model.refit) == (1, 3, "bag")
     assert model.members[0].number == best(searched).number
@@ -70,10 +79,10 @@ def test_a_bag_within_its_bounds_stays_one(searched: Run) -> None:
 
 def test_a_bag_over_its_bound_becomes_the_model_of_one_fold(searched: Run) -> None:
     of_folds = sizes(searched, best(searched))
-    model = finished(searched, Constraint("size", 1.1 * max(of_folds)))
+    model = finished(searched, Constraint("size", max(of_folds) + 100))
     assert (len(model.members[0].models), model.refit) == (1, "single")
     assert model.members[0].number == best(searched).number
-    assert pickled_size(model.members[0].models) == of_folds[-1]
+    assert size(searched, *model.members[0].models) == of_folds[-1]
     assert any("so one is used" in note for note in model.notes)
 
 
@@ -108,24 +117,30 @@ def test_the_next_candidate_where_the_first_is_over_its_bound_after_all(
 def test_latency_is_that_of_all_models_that_predict(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that each prediction moves on by three seconds."""
     made = assembly.Assembly(searched)
-    member = made._members([best(searched)], np.ones(1))[0]
+    whole = member(searched, best(searched))
     now = [0.0]
-    predict = model.predict_model
+    predictions = prediction._predictions
 
-    def slow(*given: Any) -> Any:
-        now[0] += 3.0
-        return predict(*given)
+    def slow(last: Any, shape: Any) -> Any:
+        predict = predictions(last, shape)
 
-    monkeypatch.setattr(model, "predict_model", slow)
+        def slowly(X: Any) -> Any:
+            now[0] += 3.0
+            return predict(X)
+
+        return slowly
+
+    monkeypatch.setattr(prediction, "_predictions", slow)
+    monkeypatch.setattr(constraints, "_seconds_in_queue", lambda: 0.0)
     monkeypatch.setattr(constraints.time, "perf_counter", lambda: now[0])
     rows = len(searched.plan.splits[-1][1])
     for n in (1, 3):
-        found = made._measured(replace(member, models=member.models[:n]))
+        found = made._measured(replace(whole, models=whole.models[:n]))
         assert found["latency"] == pytest.approx(3.0 * n / rows)
 
 
 def test_a_refit_over_its_bound_becomes_the_model_of_a_fold(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    bound = Constraint("size", 1.01 * max(sizes(searched, best(searched))))
+    bound = Constraint("size", max(sizes(searched, best(searched))) + 100)
     model = finished(searched, Constraint("size", 10 * bound.upper), refit="full")
     assert model.refit == "full"
     padded = assembly.Assembly._refitted
@@ -153,7 +168,34 @@ def test_nothing_satisfies_them(searched: Run) -> None:
         model = finished(searched, Constraint("size", 10.0), Constraint("false_positive_rate", 1.0))
     smallest = min(searched.history, key=lambda t: t.outcome.constraints["size"])
     assert model.members[0].number == smallest.number
-    assert pickled_size(model.members[0].models) == min(sizes(searched, smallest))
+    assert size(searched, *model.members[0].models) == min(sizes(searched, smallest))
+
+
+def test_the_file_is_within_the_bound(frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Path) -> None:
+    """As pickles the models of all folds are within it, as a file they are not."""
+    plain = HeadstartClassifier(**quick, ensemble=False).fit(frame, target="label")
+    plain.save(tmp_path / "plain")
+    [bag] = plain.model_.members
+    bound = (tmp_path / "plain").stat().st_size - 100
+    assert pickled_size(bag.models) < bound
+    small = HeadstartClassifier(**quick, constraints={"size": bound}).fit(frame, target="label")
+    small.save(tmp_path / "small")
+    assert small.model_.refit == "single"
+    assert (tmp_path / "small").stat().st_size <= bound
+    small.set_params(constraints={"size": 1000})
+    with pytest.warns(HeadstartWarning, match=r"small does not satisfy size <= 1 kB: it has \d+"):
+        small.save(tmp_path / "small")
+
+
+def test_the_leaderboard_has_the_values(frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+    with pytest.warns(HeadstartWarning, match=r"the lowest size found was \d.*, bounded by size <= 10 B; the model is"):
+        model = HeadstartClassifier(**quick, constraints={"size": 10, "latency": 1.0}).fit(frame, target="label")
+    values = {t.number: t.outcome.constraints["size"] for t in model.history_}
+    table = model.leaderboard_
+    assert len(table) == 2
+    assert table.set_index("trial")["size"].to_dict() == values
+    assert table["size"].is_monotonic_increasing  # the nearest comes first
+    assert (table["latency"] > 0).all()
 
 
 def test_a_fit_with_constraints_as_text(frame: pd.DataFrame, quick: dict[str, Any]) -> None:
@@ -163,3 +205,33 @@ def test_a_fit_with_constraints_as_text(frame: pd.DataFrame, quick: dict[str, An
     assert set(measured) == {"latency", "size", "disparity(colour, accuracy)", "parity(size: 0)"}
     assert all(value > 0 for value in measured.values())
     assert any(note.startswith("constraints are satisfied: latency <= 1 s (") for note in model.notes_)
+
+
+def test_a_fast_model_is_the_smallest_that_is_good_enough(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "FAST_LOSS", 0.4)  # so few rows tell pipelines apart by more than a hundredth
+    model = finished(searched, deploy="fast")
+    best = finished(searched)
+    assert (len(model.members), len(model.members[0].models), model.refit) == (1, 1, "full")
+    y, known = searched.dataset.y, np.arange(searched.dataset.n_rows)
+    assert y is not None
+    shares = np.bincount(y) / len(y)
+
+    def loss(predictions: Any) -> float:
+        return float((predictions.argmax(axis=1) != y).mean())
+
+    trials = {t.number: t for t in searched.history}
+    of = {number: loss(assembly.predictions_of(trial)[known]) for number, trial in trials.items()}
+    whole = loss(sum(m.weight * assembly.predictions_of(trials[m.number]) for m in best.members))
+    most = whole + 0.4 * (loss(np.tile(shares, (len(y), 1))) - whole)
+    good = [n for n in of if of[n] <= most]
+    assert 1 < len(good) < len(of)
+    assert model.members[0].number == min(good, key=lambda n: pickled_size(member(searched, trials[n]).models))
+    assert any(note.startswith("deploy is fast: accuracy 0.") for note in model.notes)
+
+
+def test_a_fast_model_may_be_a_small_ensemble(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no pipeline alone is good enough, as when a few are much better together."""
+    monkeypatch.setattr(assembly, "FAST_LOSS", -1e9)
+    model = finished(searched, deploy="fast")
+    assert [m.number for m in model.members] == [m.number for m in finished(searched).members]
+    assert all(len(m.models) == 1 for m in model.members)

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score, log_loss
 
 from headstart import HeadstartClassifier, HeadstartRegressor
 from headstart.data import Dataset
-from headstart.evaluation.live import predict_model
+from headstart.evaluation.prediction import Predictor, predict_model
 from headstart.evaluation.scoring import Metric
 from headstart.fitting import assembly
 from headstart.fitting.assembly import Assembly
@@ -76,8 +76,8 @@ class TestProbabilities:
         splitter = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
         model = HeadstartClassifier(**{**forest, "splitter": splitter}).fit(*classes).model_
         assert (len(model.members[0].models), model.decisions.folds) == (6, 3)
-        one = model.members[0].predict_parts(model.schema.apply(classes[0]), (4,), 3)
         ready = model.schema.apply(classes[0])
+        one = Predictor(model.members[0].models, model.members[0].shares(3), (4,))(ready)
         both = [predict_model(model.members[0].models[i], ready, (4,)) for i in (1, 4)]
         np.testing.assert_allclose(one[1], np.mean(both, axis=0))
 

@@ -26,7 +26,7 @@ def test_the_best_of_a_first_look_is_said_until_one_was_tried_in_full(
     screened = [t for t in model.history_ if not t.proposal.fidelity.is_full]
     assert len(screened) == 2
     told = [line.strip().split("  ")[1:] for line in lines if " s  " in line]
-    assert told[0][0] == f"roc_auc {-screened[0].outcome.loss + 1:.5g}, at first look"
-    full = next(what for what in told if "roc_auc" in what[0] and "first look" not in what[0])
+    assert told[0][0] == f"ROC AUC {-screened[0].outcome.loss + 1:.5g}, at first look"
+    full = next(what for what in told if "ROC AUC" in what[0] and "first look" not in what[0])
     later = told[told.index(full) :]
     assert not any("first look" in what[0] for what in later)

@@ -321,6 +321,21 @@ def test_trees_that_point_elsewhere_are_refused():
         trusted._check_trees({"members": [boosted]})
 
 
+def test_equal_models_are_equal_files():
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    models = [[make_pipeline(StandardScaler(), Ridge(k)).fit(X, X[:, 0]) for k in (1, 2)] for _ in range(2)]
+    one, other = (trusted.dump_models([[model] for model in some]) for some in models)
+    assert one == other
+    first, second = trusted.load_models(one)
+    assert first[0].steps[0][1] is second[0].steps[0][1]  # fitted alike, so it is there once
+    assert first[0].steps[1][1].alpha == 1
+    assert np.array_equal(second[0].predict(X), models[0][1].predict(X))
+
+
 def test_the_trusted_types_are_data():
     types = trusted.trusted_types()
     assert "headstart.components.prepare.PrepareTable" in types

@@ -27,9 +27,10 @@ def optimizers(incomplete: str) -> list[str]:
 
 def metrics(incomplete: str) -> list[str]:
     """The common metrics of all tasks."""
-    from headstart.evaluation.scoring import fitting
+    from headstart.evaluation.scoring import SHORT_NAMES, fitting
 
-    return _starting([name for task in ("binary", "multiclass", "regression") for name in fitting(task)], incomplete)
+    usual = [name for task in ("binary", "multiclass", "regression") for name in fitting(task)]
+    return _starting([*SHORT_NAMES, *usual], incomplete)
 
 
 def algorithms(ctx: typer.Context, incomplete: str) -> list[str]:

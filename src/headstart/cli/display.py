@@ -21,7 +21,9 @@ from rich.text import Text
 from headstart import cli
 from headstart.cli.messages import saying_with
 from headstart.cli.signals import Signals
+from headstart.evaluation.scoring import label_of
 from headstart.fitting.progress import Lines, Progress, best_so_far
+from headstart.fitting.summary import Summary
 from headstart.trials import Trial
 
 if TYPE_CHECKING:
@@ -183,12 +185,12 @@ class Picture(Display):
         rows.add_row("best", self._best(run))
         rows.add_row("now", Text(self.doing, no_wrap=True, overflow="ellipsis") if self.doing else self._running(run))
         for i, (seconds, score, text) in enumerate(reversed(self.improvements)):
-            line = Text.assemble((f"{clock(seconds)}  ", "dim"), f"{score:>10}  ", (text, "dim"))
+            line = Text.assemble((f"{clock(seconds)}  ", "dim"), f"{score}  ", (text, "dim"))
             line.no_wrap, line.overflow = True, "ellipsis"
             rows.add_row("improved" if i == 0 else "", line)
         data = run.dataset
         what = f"{data.name}: {data.target!r}, {data.task}, {data.n_rows} rows × {data.n_features} columns"
-        title = Text(f"{what}, {run.metric.name}", no_wrap=True, overflow="ellipsis", style="bold")
+        title = Text(f"{what}, {label_of(run.metric.name)}", no_wrap=True, overflow="ellipsis", style="bold")
         return Group(title, self._bar(run), rows)
 
     def _bar(self, run: Run) -> RenderableType:
@@ -219,7 +221,7 @@ class Picture(Display):
         if best is None:
             return Text("-")
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(f"{run.metric.name} {_score(run, best)}", style="bold green")
+        text.append(_score(run, best), style="bold green")
         text.append("" if best.proposal.fidelity.is_full else " at first look").append(f"  {steps(best.pipeline)}")
         return text
 
@@ -233,7 +235,7 @@ class Picture(Display):
 
 
 def _score(run: Run, trial: Trial) -> str:
-    return f"{run.metric.to_score(float(trial.outcome.loss or 0.0)):.5g}"
+    return run.metric.shown(float(trial.outcome.loss or 0.0))
 
 
 def steps(pipeline: Pipeline) -> str:
@@ -269,23 +271,26 @@ def clock(seconds: float) -> str:
 
 
 def show_summary(report: dict[str, Any], table: Path) -> None:
-    """Score, members, notes, where the model is, what to type next."""
+    """Notes, how good the model is, where it is, what to type next."""
     console = Console(highlight=False)
 
     def line(text: str = "", style: str | None = None) -> None:
         console.print(text, style=style, markup=False, soft_wrap=True)
 
-    line(_headline(report), "bold")
-    line(_counts(report))
-    line()
-    console.print(_table_of_members(report))
-    if report["notes"]:
-        line()
     for note in report["notes"]:
         console.print(_hanging(note))
+    if report["notes"]:
+        line()
+    line(_counts(report))
+    if report["summary"] is None:
+        line("No pipeline finished in time: this is a simple fallback model.", "bold")
+    else:
+        first, *others = Summary.from_dict(report["summary"]).lines()
+        line(f"{first}, predicting {report['target']!r}", "bold")
+        for text in others:
+            line(text)
     out = shlex.quote(report["out"])
     new, test = (shlex.quote(f"{name}{_suffix(table)}") for name in ("new", "test"))
-    line()
     line(f"The model is in {report['model']}. Next:", "bold")
     line(f"  headstart predict {out} {new}")
     line(f"  headstart leaderboard {out} {test}")
@@ -297,12 +302,6 @@ def _suffix(table: Path) -> str:
     return "".join(table.suffixes[-2:]) if table.suffix in (".gz", ".bz2", ".xz", ".zip") else table.suffix
 
 
-def _headline(report: dict[str, Any]) -> str:
-    if report["score"] is None:
-        return "No pipeline finished in time: this is a simple fallback model."
-    return f"{report['metric']} {report['score']:.5g} in validation, predicting {report['target']!r}"
-
-
 def _counts(report: dict[str, Any]) -> str:
     failed = {status: n for status, n in sorted(report["statuses"].items()) if status != "ok"}
     words = f"{counted(report['pipelines'])} tried"
@@ -312,17 +311,6 @@ def _counts(report: dict[str, Any]) -> str:
         words += f", {sum(failed.values())} failed ({', '.join(f'{n} {s}' for s, n in failed.items())})"
     why = _REASONS.get(report["reason"])
     return f"{words}, in {clock(report['seconds'])}" + (f"; {why}" if why else "")
-
-
-def _table_of_members(report: dict[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("weight", "score"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("pipeline", overflow="fold")
-    for member in report["members"]:
-        score = "-" if member["score"] is None else f"{member['score']:.5g}"
-        table.add_row(f"{member['weight']:.2f}", score, Text(member["pipeline"] or member["estimator"]))
-    return table
 
 
 def _hanging(note: str) -> Table:

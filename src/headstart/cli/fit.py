@@ -18,6 +18,7 @@ from headstart.cli.folder import Folder, replace_file, write_json
 from headstart.cli.messages import say
 from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
+from headstart.evaluation.scoring import full_name
 from headstart.fitting.settings import PROBLEM, Settings
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def fit(
     folder = Folder.for_table(table) if out is None else Folder(out)
     options["kinds"] = kinds_of(drop or [], kinds or [])
     given = {name: _plain(value) for name, value in options.items() if value not in (None, [], {})}
+    if "metric" in given:
+        given["metric"] = full_name(given["metric"])
     earlier = folder.read_request() if resume else None
     if earlier is None:
         folder.check_new()
@@ -234,6 +237,7 @@ def _report(
         "settings": request.describe(),
         "metric": run.metric.name,
         "score": run.score,
+        "summary": None if (summary := estimator.summary_) is None else summary.to_dict(),
         "best": _best(run),
         "members": _members(run, estimator),
         "pipelines": len(run.history),

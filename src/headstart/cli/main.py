@@ -17,6 +17,7 @@ from headstart.cli.options import (
     AsJson,
     Best,
     Data,
+    Deploy,
     Drop,
     Kinds,
     Meta,
@@ -110,7 +111,7 @@ def fit(
         str | None,
         search_option(
             metavar="NAME",
-            help="What to optimise, by scikit-learn's name: roc_auc, f1, r2, … By default what suits the target.",
+            help="What to optimise: auc, logloss, f1, rmse, mae, r2, … or scikit-learn's name. By default what suits.",
             autocompletion=complete.metrics,
         ),
     ] = None,
@@ -191,6 +192,12 @@ def fit(
             "--tune-threshold/--no-tune-threshold",
             help="Tune the thresholds between classes for the metric, or take the most likely class. By default if the "
             "metric is one of labels (f1) and it helps.",
+        ),
+    ] = None,
+    deploy: Annotated[
+        Deploy | None,
+        model_option(
+            help="Make the best model (the default), or a small and fast one within 1 % of it, refitted on all rows."
         ),
     ] = None,
     out: Annotated[

@@ -26,6 +26,13 @@ class Refit(StrEnum):
     single = "single"
 
 
+class Deploy(StrEnum):
+    """Which model is made of what was found."""
+
+    best = "best"
+    fast = "fast"
+
+
 def duration(text: str) -> float:
     """Seconds of a text such as 90, 90s, 10m or 1.5h.
 

@@ -22,6 +22,7 @@ from headstart.cli.folder import load_model
 if TYPE_CHECKING:
     import pandas as pd
 
+    from headstart.constraints import Constraint
     from headstart.space.parameters import Parameter
     from headstart.space.space import PipelineSpace
     from headstart.store import Store
@@ -32,15 +33,19 @@ _HEADS = {"test_score": "test score", "seconds": "seconds", "rank": "#"}
 
 def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool) -> None:
     """The pipelines, best first; on a test table the members and the model."""
+    from headstart.constraints import parse_constraints
+    from headstart.evaluation.scoring import label_of, natural
+
     estimator = load_model(model)
     found = estimator.leaderboard() if table is None else estimator.leaderboard(table)
     shown = found.head(best) if best is not None else found if as_json else found.head(20)
     if as_json:
         _print_json(shown)
         return
-    metric = estimator.model_.metric
+    metric = label_of(estimator.model_.metric)
     title = f"{len(found)} pipelines by {metric}" if table is None else f"The model and its members on {table.name}"
-    names = [n for n in ("rank", "score", "test_score", "weight", "seconds") if n in found.columns]
+    bounds = {c.name: c for c in parse_constraints(estimator.constraints) if c.name in found.columns}
+    names = [n for n in ("rank", "score", "test_score", "weight", "seconds", *bounds) if n in found.columns]
     if "rows" in found.columns and (found["rows"] < 1).any():
         names.append("rows")
     rows = Table(title=f"{title}, {metric}" if table is not None else title, title_justify="left")
@@ -48,16 +53,20 @@ def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool
         rows.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
     rows.add_column("pipeline", overflow="fold")
     for row in shown.to_dict("records"):
-        rows.add_row(*[_cell(name, row[name]) for name in names], Text(str(row["pipeline"] or row["estimator"])))
+        row |= {name: natural(estimator.model_.metric, row[name]) for name in ("score", "test_score") if name in row}
+        cells = [_cell(name, row[name], bounds.get(name)) for name in names]
+        rows.add_row(*cells, Text(str(row["pipeline"] or row["estimator"])))
     console = Console(highlight=False)
     console.print(rows)
     if len(shown) < len(found):
         console.print(f"and {len(found) - len(shown)} more; --best {len(found)} shows all")
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, bound: Constraint | None = None) -> str:
     if isinstance(value, float) and math.isnan(value):
         return "-"
+    if bound is not None:
+        return bound.shown(value)
     if name == "weight":
         return f"{value:.2f}" if value else "-"
     if name == "rows":
@@ -74,7 +83,10 @@ def importance(model: Path, table: Path, best: int | None, as_json: bool) -> Non
     if as_json:
         _print_json(shown)
         return
-    show_bars(shown.to_dict("records"), f"Drop in {estimator.model_.metric} when a column of {table.name} is shuffled")
+    from headstart.evaluation.scoring import label_of
+
+    name, better = estimator.model_.metric, "Rise" if estimator.model_.metric.startswith("neg_") else "Drop"
+    show_bars(shown.to_dict("records"), f"{better} in {label_of(name)} when a column of {table.name} is shuffled")
 
 
 def show_bars(rows: Sequence[Mapping[str, Any]], title: str, console: Console | None = None) -> None:

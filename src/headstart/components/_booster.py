@@ -70,15 +70,15 @@ class Booster(Adapted, ABC):
         if not isinstance(X, pd.DataFrame) or not self.categories_:
             return np.asarray(X, dtype=np.float64)
         matrix = np.empty(X.shape)
-        for i, (_, column) in enumerate(X.items()):
-            if i in self.categories_:
-                here = column.astype("category").cat
-                known = pd.Index(self.categories_[i], dtype=object)
-                places = np.append(known.get_indexer(here.categories.astype(object)), -1)  # code -1 is missing
-                codes = places[here.codes]
-                matrix[:, i] = np.where(codes < 0, np.nan, codes)
-            else:
-                matrix[:, i] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = [i for i in range(X.shape[1]) if i not in self.categories_]
+        matrix[:, numbers] = X.iloc[:, numbers].to_numpy(dtype=np.float64, na_value=np.nan)
+        for i, known in self.categories_.items():
+            here = X.iloc[:, i].astype("category").array
+            codes = np.asarray(here.codes, dtype=np.float64)
+            if here.categories.tolist() != known:
+                order = pd.Index(known, dtype=object).get_indexer(here.categories.astype(object))
+                codes = np.append(order, -1)[here.codes]  # code -1 is missing
+            matrix[:, i] = np.where(codes < 0, np.nan, codes)
         return matrix
 
     def _validation(self, eval_set: Any) -> tuple[Any, Any, Any] | None:

@@ -23,12 +23,14 @@ training fold that lacks a class is no special case.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from headstart.components._booster import BoostedClassifier, BoostedRegressor, Booster
 from headstart.components._shared import seed_of
@@ -320,7 +322,7 @@ class _HistGradientBoosting(Booster):
             n_iter_no_change=self.early_stopping_rounds,
             random_state=seed_of(self.random_state),
         )
-        with threadpool_limits(1):  # the only one of them that cannot be told
+        with _controller().limit(limits=1):  # the only one of them that cannot be told
             return _without_functions(self._fit(model, X, y, weight, validation))
 
     def _fit(self, model: Any, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None) -> Any:
@@ -338,8 +340,61 @@ class _HistGradientBoosting(Booster):
         return model
 
     def _raw(self, X: Any) -> Any:
-        with threadpool_limits(1):
+        if not self.categories_ and len(X) * len(self.model_._predictors) <= _FEW_PATHS:
+            return self._raw_of_few(X)
+        with _controller().limit(limits=1, user_api="openmp"):
             return self.model_.predict_proba(X) if self._n_classes else self.model_.predict(X)
+
+    def _raw_of_few(self, X: Any) -> Any:
+        """The same for a few rows, through all trees at once: scikit-learn's calls of each tree would take longer."""
+        if "_flat" not in self.__dict__:
+            self._flat = _Flat([tree.nodes for round_ in self.model_._predictors for tree in round_])
+        found = self._flat.leaves(X).reshape(len(X), len(self.model_._predictors), -1).sum(axis=1)
+        found += self.model_._baseline_prediction
+        loss = self.model_._loss
+        return loss.predict_proba(found) if self._n_classes else loss.link.inverse(found.ravel())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_flat", None)
+        return state
+
+
+_FEW_PATHS = 5_000
+"""Most pairs of a row and a round of boosting that are followed through the trees with NumPy."""
+
+
+class _Flat:
+    """The nodes of many trees of histogram boosting, without categories, in one array."""
+
+    def __init__(self, trees: Sequence[Any]) -> None:
+        sizes = [len(nodes) for nodes in trees]
+        self.roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        nodes = np.concatenate(trees)
+        first = np.repeat(self.roots, sizes)
+        self.is_leaf = nodes["is_leaf"].astype(bool)
+        here = np.arange(len(nodes))
+        self.left = np.where(self.is_leaf, here, first + nodes["left"].astype(np.int64))
+        self.right = np.where(self.is_leaf, here, first + nodes["right"].astype(np.int64))
+        self.feature = np.where(self.is_leaf, 0, nodes["feature_idx"].astype(np.int64))
+        self.threshold, self.value = nodes["num_threshold"].copy(), nodes["value"].copy()
+        self.missing_left = nodes["missing_go_to_left"].astype(bool)
+
+    def leaves(self, X: Any) -> Any:
+        """The value of each row's leaf in each tree; (n, trees)."""
+        rows = np.arange(len(X))[:, None]
+        at = np.broadcast_to(self.roots, (len(X), len(self.roots)))
+        while not self.is_leaf[at].all():
+            values = X[rows, self.feature[at]]
+            goes_left = np.where(np.isnan(values), self.missing_left[at], values <= self.threshold[at])
+            at = np.where(goes_left, self.left[at], self.right[at])
+        return self.value[at]
+
+
+@cache
+def _controller() -> Any:
+    """Looking for the loaded libraries takes longer than a prediction, so it happens once."""
+    return ThreadpoolController()
 
 
 class HistGradientBoostingClassifier(BoostedClassifier, _HistGradientBoosting):

@@ -92,6 +92,10 @@ class Schema:
         DataWarning
             For columns that training did not have; they are ignored.
         """
+        return self.convert(self.read(source))
+
+    def read(self, source: Any) -> Any:
+        """New data with the columns checked, but values as they are; `convert` does the rest, also for some rows."""
         if self.n_sparse is not None:
             return self._apply_sparse(source)
         positional = isinstance(source, np.ndarray | list | tuple) or sparse.issparse(source)
@@ -101,6 +105,12 @@ class Schema:
                 raise TableError(f"the table must have {len(self.names)} columns, found {frame.shape[1]}")
             frame = frame.set_axis(pd.Index(self.names, dtype=object), axis=1)
         self._check_names(list(frame.columns))
+        return frame
+
+    def convert(self, frame: Any) -> Any:
+        """The values of data that was read, in the form of the training data."""
+        if self.n_sparse is not None:
+            return frame
         converted = {}
         for name, spec in self.columns.items():
             if name in frame.columns:
@@ -120,7 +130,7 @@ class Schema:
         added = [n for n in found if n not in self.columns and n not in self.others]
         if added:
             named = listed(map(repr, added))
-            warnings.warn(f"columns not in the training table are ignored: {named}", DataWarning, stacklevel=4)
+            warnings.warn(f"columns not in the training table are ignored: {named}", DataWarning, stacklevel=5)
 
     def _apply_sparse(self, source: Any) -> Any:
         matrix = source if sparse.issparse(source) else read_table(source).to_numpy(dtype=np.float64)

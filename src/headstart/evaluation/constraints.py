@@ -4,7 +4,7 @@
 name                            value
 ==============================  =======================================================================================
 ``latency``                     seconds to predict one row with the model of one fold, in a batch of validation rows
-``size``                        bytes of the pickled model of one fold
+``size``                        bytes of the pickled model of one fold; in a fit, bytes of the file of the model
 ``training_seconds``            seconds to fit one fold
 ``false_positive_rate``         share of the negative rows that are predicted positive (binary)
 ``false_negative_rate``         share of the positive rows that are predicted negative (binary)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headstart.errors import InvalidInput, MissingDependency, SpaceError
 from headstart.evaluation.constraints import FittedFold, measures, timed
 from headstart.evaluation.objective import outcome_of
+from headstart.evaluation.prediction import predict_model
 from headstart.evaluation.scoring import Metric
 from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
@@ -256,16 +257,6 @@ def _grow(forest: Any, X: Any, y: NDArray[Any], options: Mapping[str, Any], max_
 def inside(estimator: Any) -> Any:
     """An estimator without the wrapper that weights its classes."""
     return estimator.estimator if type(estimator).__name__ == "BalancedWeights" else estimator
-
-
-def predict_model(model: Any, X: Any, shape: tuple[int, ...]) -> Array:
-    """Predictions of a fitted pipeline: (n, classes) probabilities with a column for every class, or (n,) numbers."""
-    if not shape:
-        return np.asarray(model.predict(X), dtype=np.float64).reshape(X.shape[0])
-    found = np.asarray(model.predict_proba(X), dtype=np.float64)
-    everything = np.zeros((len(found), *shape))
-    everything[:, np.asarray(model.classes_, dtype=np.int64)] = found  # a fold may lack a class
-    return everything
 
 
 def is_predicted(predictions: Array) -> NDArray[np.bool_]:

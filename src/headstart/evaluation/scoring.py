@@ -16,6 +16,57 @@ from headstart.evaluation.fast_scores import fast_score
 Array = NDArray[np.float64]
 Scorer = Callable[..., float]
 
+SHORT_NAMES = {
+    "rmse": "neg_root_mean_squared_error",
+    "mse": "neg_mean_squared_error",
+    "mae": "neg_mean_absolute_error",
+    "mape": "neg_mean_absolute_percentage_error",
+    "rmsle": "neg_root_mean_squared_log_error",
+    "auc": "roc_auc",
+    "logloss": "neg_log_loss",
+    "log_loss": "neg_log_loss",
+    "brier": "neg_brier_score",
+    "mcc": "matthews_corrcoef",
+}
+"""What people call metrics, and scikit-learn's names; others are the same in both."""
+_LABELS = {
+    "neg_log_loss": "log loss",
+    "neg_brier_score": "Brier score",
+    "roc_auc": "ROC AUC",
+    "f1": "F1",
+    "r2": "R²",
+    "matthews_corrcoef": "MCC",
+    **{SHORT_NAMES[short]: short.upper() for short in ("rmse", "mse", "mae", "mape", "rmsle")},
+}
+
+
+def full_name(metric: str) -> str:
+    """scikit-learn's name of a metric.
+
+    >>> full_name("rmse"), full_name("AUC"), full_name("f1")
+    ('neg_root_mean_squared_error', 'roc_auc', 'f1')
+    """
+    return SHORT_NAMES.get(metric.lower(), metric)
+
+
+def label_of(metric: str) -> str:
+    """What a metric is called in a sentence.
+
+    >>> label_of("neg_root_mean_squared_error"), label_of("balanced_accuracy")
+    ('RMSE', 'balanced accuracy')
+    """
+    return _LABELS.get(metric, metric.removeprefix("neg_").replace("_", " "))
+
+
+def natural(metric: str, score: float) -> float:
+    """A score as people write it: errors, which scikit-learn has as negative numbers, are positive.
+
+    >>> natural("neg_root_mean_squared_error", -53.6), natural("roc_auc", 0.9)
+    (53.6, 0.9)
+    """
+    return -score if metric.startswith("neg_") else score
+
+
 _FOR_NUMBERS = ("neg_", "max_error", "explained_variance", "d2_absolute", "d2_pinball", "d2_tweedie", "r2")
 _OF_PROBABILITIES = ("log_loss", "brier_score_loss", "d2_log_loss_score", "d2_brier_score")
 
@@ -26,8 +77,8 @@ class Metric:
     Parameters
     ----------
     metric
-        Name of a scikit-learn scorer, such as ``"roc_auc"``, or a callable ``scorer(estimator, X, y)`` that is higher
-        for better predictions.
+        Name of a scikit-learn scorer, such as ``"roc_auc"``, a short name such as ``"rmse"``, or a callable
+        ``scorer(estimator, X, y)`` that is higher for better predictions.
     task
         ``"binary"``, ``"multiclass"`` or ``"regression"``. A name that only makes sense for two classes is taken for
         what it means with several (``roc_auc`` becomes one class against the rest, ``f1`` the mean over classes).
@@ -40,6 +91,7 @@ class Metric:
 
     def __init__(self, metric: str | Scorer, task: str) -> None:
         self.task = task
+        metric = full_name(metric) if isinstance(metric, str) else metric
         self.name = metric if isinstance(metric, str) else _name(metric)
         self.given = metric
         self._scorer = _scorer(metric, task)
@@ -133,6 +185,10 @@ class Metric:
         """The score that a loss stands for, in scikit-learn's direction."""
         return self._best - loss
 
+    def shown(self, loss: float) -> str:
+        """The score that a loss stands for, as people write it: ``"RMSE 53.6"``."""
+        return f"{label_of(self.name)} {natural(self.name, self.to_score(loss)):.5g}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Metric, (self.given, self.task)
 
@@ -204,7 +260,7 @@ def _scorer(metric: str | Scorer, task: str) -> Scorer:
     if name in get_scorer_names() and numeric and task != "regression":
         raise InvalidInput(f"metric {metric!r} is for regression, not a {task} task; {suggestion('', fitting(task))}")
     if name not in get_scorer_names():
-        raise UnknownName(f"no metric is named {metric!r}; {suggestion(metric, fitting(task))}")
+        raise UnknownName(f"no metric is named {metric!r}; {suggestion(metric, [*fitting(task), *SHORT_NAMES])}")
     scorer: Scorer = get_scorer(name)
     return scorer
 

@@ -10,6 +10,7 @@
 `decisions`      calibration of probabilities and thresholds between classes
 `refit`          pipelines fitted once more, on all rows
 `progress`       what a run shows while it runs
+`summary`        how good a model is, in a few numbers
 `reports`        leaderboard, failures, test scores, importance of columns
 `saving`         a model as a file (`container`) that loads without running code (`trusted`, `packing`)
 `export`         a pipeline as a script (`sources`, `export_table`) that needs no Headstart

@@ -21,11 +21,14 @@ from headstart.errors import warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import fit_model, is_predicted
 from headstart.evaluation.scoring import Metric
+from headstart.fitting import reports
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, more_rounds, stopped_at
+from headstart.fitting.saving import saved_size, table_content
 from headstart.fitting.shelf import Shelf
+from headstart.fitting.summary import Summary, summarise
 from headstart.space.pipeline import Pipeline
 from headstart.trials import Limits, Trial
 
@@ -42,6 +45,8 @@ SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
 SIMPLE_ROWS = 2000
 """Most rows that the simple model is fitted to."""
+FAST_LOSS = 0.01
+"""Of what the best model gains over a constant, what a fast one may lose."""
 LOADED_BYTES = 1.5
 """Most memory that models take for each byte of their file; forests, boosters and kernel machines were measured."""
 
@@ -59,6 +64,7 @@ class Assembly:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.score: float | None = None
+        self._last_judged: Array | None = None
 
     def make(self) -> Model:
         """The model, made in the time that is left."""
@@ -75,16 +81,42 @@ class Assembly:
         if not self._tunes:
             candidates = candidates[: self._useful(candidates, validated)]
         predictions = [predictions_of(trial)[validated] for trial in candidates]
-        members = self._members(candidates, self._select(predictions, validated))
+        weights = self._select(predictions, validated)
+        if self.run.settings.deploy == "fast":
+            weights = self._smallest(candidates, predictions, weights, validated)
+        members = self._members(candidates, weights)
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         self.score = self._score(self._judged(decisions, average, validated))
-        if self.run.settings.refit == "single":
-            members = [self._single(member, len(member.models) - 1) for member in members]
-        elif self.run.refits:
+        if self.run.refits:
             members = self._refitted(members)
-        return self._model(members, decisions, self.run.settings.refit)
+        if self.run.settings.refit == "single" or self.run.settings.deploy == "fast":
+            members = [self._single(m, len(m.models) - 1) if len(m.models) > 1 else m for m in members]
+        return self._model(members, decisions, self.run.settings.refits)
+
+    def _smallest(
+        self, candidates: Sequence[Trial], predictions: Sequence[Array], best: Array, rows: NDArray[np.int64]
+    ) -> Array:
+        """Weights of the smallest model that loses at most `FAST_LOSS` of what the best one gains over a constant.
+
+        Single pipelines are tried by the bytes of their fitted models, then ensembles of two, three and so on.
+        """
+        run = self.run
+
+        def loss(weights: Array) -> float:
+            return self._loss(rows, np.sum([w * p for w, p in zip(weights, predictions, strict=True) if w], axis=0))
+
+        reached = loss(best)
+        most = reached + FAST_LOSS * max(0.0, self._constant_loss(rows) - reached)
+        sizes = [run.shelf.size(run.seed_of(t.number)) or pickled_size(self._models(t) or []) for t in candidates]
+        by_size = np.argsort(sizes, kind="stable")
+        singles = [np.eye(len(candidates))[i] for i in by_size.tolist()]
+        few = (self._select(predictions, rows, n) for n in range(2, run.settings.max_members))
+        chosen = next((weights for weights in (*singles, *few) if loss(weights) <= most + 1e-12), best)
+        names = (run.metric.shown(loss(chosen)), run.metric.shown(reached))
+        run.notes.append(f"deploy is fast: {names[0]} instead of {names[1]}, of all validated rows together")
+        return chosen
 
     def _within_bounds(self, candidates: Sequence[Trial]) -> Model:
         """One pipeline, the best that satisfies the constraints as it is delivered; else what comes nearest.
@@ -118,7 +150,10 @@ class Assembly:
         assert nearest is not None
         excess, member, decisions, form, values, self.score, run.notes = nearest
         if excess:
-            message = f"no pipeline satisfied the constraints; the model is the nearest one: {self._exceeded(values)}"
+            message = (
+                f"no pipeline satisfied the constraints; {self._best_found(values)}the model is the nearest one: "
+                f"{self._exceeded(values)}"
+            )
             warn_user(message)
         else:
             found = [f"{c} ({c.shown(values[c.name])})" for c in run.task.constraints]
@@ -132,9 +167,19 @@ class Assembly:
         said = [f"{c.name} {c.shown(values[c.name])}" if c.name in values else f"{c.name} not measured" for c in over]
         return ", ".join(f"{found} (must be at most {c.shown(c.upper)})" for c, found in zip(over, said, strict=True))
 
+    def _best_found(self, values: Mapping[str, float]) -> str:
+        """The lowest values of what is above its bound, in words; nothing where there are none."""
+        trials = [trial.outcome.constraints for trial in self.run.history if trial.outcome.ok]
+        found = []
+        for bound in self.run.task.constraints:
+            known = [measured[bound.name] for measured in [*trials, values] if bound.name in measured]
+            if bound.excess(values) and known:
+                found.append(f"the lowest {bound.name} found was {bound.shown(min(known))}, bounded by {bound}; ")
+        return "".join(found)
+
     def _forms(self, member: Member) -> Iterator[tuple[str, Member]]:
         """What a member may predict with: what the user has chosen, then the models of single folds."""
-        if self.run.settings.refit == "full":
+        if self.run.settings.refits == "full":
             yield "full", self._refitted([member])[0]
         elif self.run.settings.refit == "bag" and len(member.models) > 1:
             yield "bag", member
@@ -150,15 +195,19 @@ class Assembly:
         wanted = {constraint.name for constraint in self.run.task.constraints}
         found = {}
         if "size" in wanted:
-            found["size"] = pickled_size(member.models)
+            found["size"] = saved_size(member.models, self._header(member))
         if "latency" in wanted:
             data = self.run.dataset.take(self.run.plan.splits[-1][1])
-            shape = () if data.classes is None else (len(data.classes),)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                _, seconds = timed(lambda: member.predict(data.X, shape), repeat=True)
+            predict = member.predictor(() if data.classes is None else (len(data.classes),))
+            _, seconds = timed(lambda: predict(data.X), repeat=True)
             found["latency"] = seconds / data.n_rows
         return found
+
+    def _header(self, member: Member) -> dict[str, Any]:
+        """What a file holds besides the fitted pipelines, as far as it may be large."""
+        run = self.run
+        tables = [reports.leaderboard(run.history, run.metric, [member]), reports.failures(run.history)]
+        return {"schema": run.dataset.schema.to_dict(), "tables": [table_content(table) for table in tables]}
 
     def _decisions_within_bounds(
         self, trial: Trial, predictions: Array, rows: NDArray[np.int64]
@@ -191,7 +240,18 @@ class Assembly:
             data.origin,
             self.score,
             refit,
+            self._summary(members, decisions, refit),
         )
+
+    def _summary(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Summary | None:
+        """How good the model is; None for the simple one."""
+        if self._last_judged is None:
+            return None
+        run = self.run
+        shares = {trial.number: trial.proposal.fidelity.rows for trial in run.history}
+        trained = [shares[m.number] * np.mean([len(train) for train, _ in run.plan.splits]) for m in members]
+        rows = run.dataset.n_rows if refit == "full" else round(float(np.mean(trained)))
+        return summarise(run, self._last_judged, decisions.factors is None, rows)
 
     def _models(self, trial: Trial) -> list[Any] | None:
         return self.run.shelf.models(self.run.seed_of(trial.number))
@@ -211,6 +271,7 @@ class Assembly:
         return everything
 
     def _score(self, judged: Array) -> float:
+        self._last_judged = judged
         return self.run.metric.to_score(self.run.objective.loss_of(judged))
 
     def _useful(self, candidates: Sequence[Trial], rows: NDArray[np.int64]) -> int:
@@ -219,15 +280,19 @@ class Assembly:
         One that hardly tells rows apart does no harm to a metric of ranks, so it could be added again and again, and
         make all probabilities nearly the same.
         """
-        assert self.run.dataset.y is not None
-        y = self.run.dataset.y[rows]
-        classes = self.run.dataset.classes
-        shares = y.mean() if classes is None else np.bincount(y, minlength=len(classes)) / len(y)
-        constant = self._loss(rows, np.tile(shares, (len(rows), *[1] * np.ndim(shares))))
+        constant = self._constant_loss(rows)
         losses = np.array([float(t.outcome.loss or 0.0) for t in candidates])
         if not constant > losses[0]:
             return 1
         return int((losses <= losses[0] + 0.9 * (constant - losses[0])).sum())
+
+    def _constant_loss(self, rows: NDArray[np.int64]) -> float:
+        """Of the mean of the target, or of the shares of the classes."""
+        assert self.run.dataset.y is not None
+        y = self.run.dataset.y[rows]
+        classes = self.run.dataset.classes
+        shares = y.mean() if classes is None else np.bincount(y, minlength=len(classes)) / len(y)
+        return self._loss(rows, np.tile(shares, (len(rows), *[1] * np.ndim(shares))))
 
     def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """At most so many rows that a loss can be computed a thousand times."""
@@ -235,7 +300,9 @@ class Assembly:
             return rows
         return np.sort(np.random.default_rng(self.run.settings.seed).choice(rows, SELECTION_ROWS, replace=False))
 
-    def _select(self, predictions: Sequence[Array], validated: NDArray[np.int64]) -> Array:
+    def _select(
+        self, predictions: Sequence[Array], validated: NDArray[np.int64], max_members: int | None = None
+    ) -> Array:
         if len(predictions) == 1:
             return np.ones(1)
         some = self._some(np.arange(len(validated)))
@@ -247,7 +314,7 @@ class Assembly:
         return select_ensemble(
             [p[some] for p in predictions],
             lambda p: self._loss(rows, decisions.judged(p)),
-            max_members=self.run.settings.max_members,
+            max_members=max_members or self.run.settings.max_members,
             deadline=deadline,
         )
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from headstart.errors import ModelFileError
-from headstart.store.artefacts import sync_directory
 from headstart.store.codec import decode, encode
 
 FORMAT = "headstart-model"
@@ -32,6 +31,8 @@ _HEADER = "header.json"
 
 def write_container(path: str | PathLike[str], header: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
     """Write a file in one step: whoever reads the path sees the old file or the new one, never a part of it."""
+    from headstart.store.artefacts import sync_directory  # it needs a database's library, reading a model does not
+
     target = Path(os.path.realpath(path))
     _check_target(path, target)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")

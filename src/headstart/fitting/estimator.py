@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -16,16 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 from headstart.data.dataset import Dataset
 from headstart.data.errors import TableError
 from headstart.errors import InvalidInput
-from headstart.evaluation.live import fit_model
 from headstart.fitting import reports
 from headstart.fitting.checks import check_features, check_pair
 from headstart.fitting.model import Model
 from headstart.fitting.progress import Lines, Progress
-from headstart.fitting.refit import build_for_all_rows, stopped_at
-from headstart.fitting.run import Run
 from headstart.fitting.settings import Parameters, Settings
-from headstart.history import History
-from headstart.report.tree import TreeView
+
+if TYPE_CHECKING:
+    from headstart.fitting.run import Run
+    from headstart.fitting.summary import Summary
+    from headstart.history import History
+    from headstart.report.tree import TreeView
 
 
 class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
@@ -39,6 +40,11 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         The labels, sorted; of a classifier.
     model_
         The `headstart.fitting.model.Model` that predicts.
+    score_
+        Score of the model in validation, in scikit-learn's direction as on the leaderboard; None for a simple model.
+    summary_
+        That score as people write it, with an interval, the scores of a constant and of a linear model, and more: a
+        `headstart.fitting.summary.Summary`; ``print`` it. None for a simple model.
     leaderboard_
         The pipelines that were tried, best first.
     failures_
@@ -98,6 +104,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         reserve
             Seconds of the time budget to leave for what comes after the fit, such as saving the model.
         """
+        from headstart.fitting.run import Run  # a model that is loaded needs no search
+
         started = time.time() if started is None else started
         settings = Settings.of(self)
         dataset = self._dataset(X, y, target, sample_weight, groups, times)
@@ -169,7 +177,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         finally:
             run.progress.end(run)
         self.history_ = run.history
-        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_)
+        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_.members)
         self.failures_ = reports.failures(run.history)
         self.notes_ = list(self.model_.notes)
 
@@ -178,6 +186,16 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels, or numbers for a regression, for anything that `fit` takes."""
         return self._fitted.predict(self._checked(X))
+
+    @property
+    def score_(self) -> float | None:
+        """Score of the model in validation, in scikit-learn's direction."""
+        return self._fitted.validation_score
+
+    @property
+    def summary_(self) -> Summary | None:
+        """How good the model is, in the numbers that one asks for."""
+        return self._fitted.summary
 
     @property
     def _fitted(self) -> Model:
@@ -324,6 +342,9 @@ def _array_like(value: Any) -> bool:
 
 def _best_pipeline(run: Run, model: Model) -> Any:
     """The best member's pipeline, fitted on all rows with the labels as they were given."""
+    from headstart.evaluation.live import fit_model
+    from headstart.fitting.refit import build_for_all_rows, stopped_at
+
     best = model.best
     data = run.dataset
     assert data.y is not None

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
-from headstart.evaluation.live import predict_model
+from headstart.evaluation.prediction import Predictor, rows_at_once
+from headstart.evaluation.scoring import label_of, natural
 from headstart.fitting.decisions import Decisions
 from headstart.space.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from headstart.data.schema import Schema
     from headstart.evaluation.scoring import Metric
+    from headstart.fitting.summary import Summary
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Member:
     """A pipeline of a model.
 
@@ -47,20 +49,26 @@ class Member:
     models: Sequence[Any]
     rows: int | None = None
 
-    def predict(self, X: Any, shape: tuple[int, ...]) -> Array:
-        """Mean prediction of its models for a table that is made ready."""
-        found: Array = self.predict_parts(X, shape, 1)[0]
-        return found
+    def __repr__(self) -> str:
+        return f"<Member {self.pipeline.algorithms[-1]}, trial {self.number}, weight {self.weight:.2g}>"
 
-    def predict_parts(self, X: Any, shape: tuple[int, ...], parts: int) -> Array:
-        """Mean predictions of parts of its models, see `Decisions`; those of all for each part if there are fewer."""
-        found = [predict_model(model, X, shape) for model in self.models]
-        if len(found) < parts:
-            return np.repeat(np.mean(found, axis=0)[None], parts, axis=0)
-        return np.array([np.mean(found[part::parts], axis=0) for part in range(parts)])
+    def predictor(self, shape: tuple[int, ...]) -> Predictor:
+        """From a table that is made ready to the mean prediction of its models."""
+        return Predictor(self.models, self.shares(1)[:, 0], shape)
+
+    def shares(self, parts: int) -> Array:
+        """How much each model counts in each part of them, (models, parts), see `Decisions`.
+
+        With fewer models than parts, all count in every part.
+        """
+        n = len(self.models)
+        if n < parts:
+            return np.full((n, parts), 1 / n)
+        belongs = np.equal.outer(np.arange(n) % parts, np.arange(parts)).astype(np.float64)
+        return belongs / belongs.sum(axis=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """What a fit gives.
 
@@ -89,6 +97,8 @@ class Model:
         What the members predict with; see `HeadstartClassifier`.
     origin
         How the training table was read; see `Dataset`.
+    summary
+        How good it is; None for the simple model.
     """
 
     schema: Schema
@@ -102,6 +112,15 @@ class Model:
     origin: Mapping[str, Any] = field(default_factory=dict)
     validation_score: float | None = None
     refit: str | None = None
+    summary: Summary | None = None
+
+    def __repr__(self) -> str:
+        """In a line; the members are in `members` and on the leaderboard."""
+        models = sum(len(member.models) for member in self.members)
+        what = f"{len(self.members)} pipeline{'s' * (len(self.members) > 1)}, {models} model{'s' * (models > 1)}"
+        score = self.validation_score
+        scored = "" if score is None else f", {label_of(self.metric)} {natural(self.metric, score):.4g}"
+        return f"<Model of {self.target!r}, {self.task}: {what}{scored}>"
 
     @property
     def best(self) -> Member:
@@ -115,12 +134,18 @@ class Model:
 
     def predict_ready(self, X: Any) -> Array:
         """Probabilities (n, classes) or numbers (n,) for a table in the form of `Dataset.X`."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            parts = np.zeros((self.decisions.folds, X.shape[0], *self.shape))
-            for member in self.members:
-                parts += member.weight * member.predict_parts(X, self.shape, len(parts))
-        return self.decisions.calibrated(*parts) if self.classes is not None else parts[0]
+        parts = self._predictor(X)
+        return self.decisions.calibrated(*parts) if self.classes is not None else np.asarray(parts[0])
+
+    @cached_property
+    def _predictor(self) -> Predictor:
+        """Made when it is first needed; it finds out what the members have in common."""
+        models = [model for member in self.members for model in member.models]
+        weights = [member.weight * member.shares(self.decisions.folds) for member in self.members]
+        return Predictor(models, np.concatenate(weights), self.shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def score(self, X: Any, truth: NDArray[Any], metric: Metric) -> float:
         """How good it is on a table in the form of `Dataset.X`, with classes as it chooses them."""
@@ -134,11 +159,23 @@ class Model:
         """Probabilities of the classes, (n, classes), for anything that `read_table` takes."""
         if self.classes is None:
             raise InvalidInput("a regression has no probabilities; use predict")
-        return self.predict_ready(self.schema.apply(source))
+        return self._predict_raw(source)
+
+    def _predict_raw(self, source: Any) -> Array:
+        """As `predict_ready`, for anything that `read_table` takes; converted in parts, too, to save memory."""
+        table = self.schema.read(source)
+        size, n = rows_at_once(self.schema.n_features), table.shape[0]
+        if self.schema.n_sparse is not None or n <= size:
+            return self.predict_ready(self.schema.convert(table))
+        found = np.empty((n, *self.shape))
+        for start in range(0, n, size):
+            part = slice(start, start + size)
+            found[part] = self.predict_ready(self.schema.convert(table.iloc[part]))
+        return found
 
     def predict(self, source: Any) -> NDArray[Any]:
         """Labels, or numbers for a regression."""
-        found = self.predict_ready(self.schema.apply(source))
+        found = self._predict_raw(source)
         return found if self.classes is None else self.labels(found)
 
     def labels(self, probabilities: Array) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """Forests, boosters and vocabularies as a few arrays instead of thousands of objects, by which saving takes its time.
 
+Steps of pipelines that were fitted alike, such as the preparation of columns in one fold, become one object.
+
 ==============================  ====================================================================================
 decision trees in a list        one tree without its nodes, which has all that they share, and the nodes of all
 or an array
@@ -18,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from headstart.evaluation.prediction import fingerprint
+
 _TREES, _ROUNDS, _WORDS = "packed trees", "packed rounds", "packed words"
 _LEAST_WORDS = 20
 _ARRAYS = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")
@@ -27,7 +31,18 @@ _ARRAYS = ("nodes", "binned_left_cat_bitsets", "raw_left_cat_bitsets")
 def pack(models: Any) -> Any:
     """A copy in which trees and words are packed; all else is shared with the original, which stays as it is."""
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+    from sklearn.pipeline import Pipeline
     from sklearn.tree import BaseDecisionTree
+
+    steps: dict[str, Any] = {}
+
+    def with_shared_steps(value: Any) -> Any:
+        if type(value) is not Pipeline:
+            return value
+        other = copy.copy(value)
+        *before, last = value.steps
+        other.steps = [*((name, steps.setdefault(fingerprint(step), step)) for name, step in before), last]
+        return other
 
     def packed(value: Any) -> Any:
         if isinstance(value, dict):
@@ -46,7 +61,7 @@ def pack(models: Any) -> Any:
             return _pack_rounds(value)
         return value
 
-    return _mapped(models, packed)
+    return _mapped(_mapped(models, with_shared_steps, {}), packed, {})
 
 
 def unpack(models: Any) -> Any:
@@ -61,25 +76,36 @@ def unpack(models: Any) -> Any:
             return _unpack_rounds(value)
         return _unpack_words(value) if _WORDS in value else value
 
-    return _mapped(models, unpacked)
+    return _mapped(models, unpacked, {})
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value with `change` applied to it and to what it holds; what does not change is not copied."""
+def _mapped(value: Any, change: Callable[[Any], Any], known: dict[int, tuple[Any, Any]]) -> Any:
+    """The value with `change` applied to it and to what it holds; what does not change is not copied.
+
+    What is one object stays one: `known` has what became of each, by its address, and keeps it from being reused.
+    """
+    if value is None or isinstance(value, str | int | float | bytes):
+        return value
+    if id(value) not in known:
+        known[id(value)] = value, _newly_mapped(value, change, known)
+    return known[id(value)][1]
+
+
+def _newly_mapped(value: Any, change: Callable[[Any], Any], known: dict[int, tuple[Any, Any]]) -> Any:
     changed = change(value)
     if changed is not value:
         return changed
     if isinstance(value, list | tuple):
-        items = [_mapped(item, change) for item in value]
+        items = [_mapped(item, change, known) for item in value]
         if all(new is old for new, old in zip(items, value, strict=True)):
             return value
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        held = {key: _mapped(item, change) for key, item in value.items()}
+        held = {key: _mapped(item, change, known) for key, item in value.items()}
         return value if all(held[key] is value[key] for key in held) else held
     if not hasattr(value, "get_params") or isinstance(value, type) or not hasattr(value, "__dict__"):
         return value
-    new = {name: _mapped(item, change) for name, item in vars(value).items()}
+    new = {name: _mapped(item, change, known) for name, item in vars(value).items()}
     if all(new[name] is item for name, item in vars(value).items()):
         return value
     other = copy.copy(value)

@@ -59,10 +59,10 @@ class Lines(Progress):
         from headstart.fitting.reports import in_words
 
         if trial is best_so_far(run):
-            score = run.metric.to_score(float(trial.outcome.loss or 0.0))
+            score = run.metric.shown(float(trial.outcome.loss or 0.0))
             steps = in_words(trial, [stage.name for stage in run.space.stages])
             look = "" if trial is run.history.best else ", at first look"
-            self.write(f"{run.elapsed:7.1f} s  {run.metric.name} {score:.5g}{look}  {steps}")
+            self.write(f"{run.elapsed:7.1f} s  {score}{look}  {steps}")
         elif run.elapsed - self._last > self.every:
             tried, failed = len(run.history), sum(not t.outcome.ok for t in run.history)
             pipelines = "1 pipeline" if tried == 1 else f"{tried} pipelines"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from headstart.data.errors import TableError
 from headstart.data.read import read_table
 from headstart.errors import InvalidInput, check_positive, suggestion
 from headstart.evaluation.scoring import Metric
-from headstart.fitting.model import Model
+from headstart.fitting.model import Member, Model
 from headstart.history import History
 from headstart.trials import Trial
 
@@ -25,9 +25,13 @@ BATCH_ROWS = 20_000
 _COLUMNS = ("rank", "score", "metric", "weight", "estimator", "pipeline", "seconds", "rows", "trial")
 
 
-def leaderboard(history: History, metric: Metric, model: Model) -> pd.DataFrame:
-    """The pipelines that worked, best first, with their share of the model; equals by trial number."""
-    weights = {member.number: member.weight for member in model.members}
+def leaderboard(history: History, metric: Metric, members: Iterable[Member]) -> pd.DataFrame:
+    """The pipelines that worked, best first, with their share of the model; equals by trial number.
+
+    Each constraint is a column with what was measured. Pipelines that do not satisfy all of them come last.
+    """
+    weights = {member.number: member.weight for member in members}
+    bounds = [constraint.name for constraint in history.constraints]
     names = [stage.name for stage in history.candidates.space.stages]
 
     def row(rank: int, trial: Trial) -> tuple[Any, ...]:
@@ -35,12 +39,13 @@ def leaderboard(history: History, metric: Metric, model: Model) -> pd.DataFrame:
         score = metric.to_score(float(trial.outcome.loss or 0.0))
         share = trial.proposal.fidelity.rows
         steps = in_words(trial, names)
-        seconds = trial.outcome.seconds
-        return rank, score, metric.name, weights.get(trial.number, 0.0), estimator, steps, seconds, share, trial.number
+        values = [trial.outcome.constraints.get(name, np.nan) for name in bounds]
+        weight, seconds = weights.get(trial.number, 0.0), trial.outcome.seconds
+        return rank, score, metric.name, weight, estimator, steps, seconds, share, trial.number, *values
 
-    found = [trial for trial in history if trial.outcome.ok and history.is_feasible(trial)]
-    found.sort(key=lambda t: (-t.proposal.fidelity.rows, float(t.outcome.loss or 0.0), t.number))
-    return pd.DataFrame([row(i + 1, t) for i, t in enumerate(found)], columns=list(_COLUMNS))
+    found = [trial for trial in history if trial.outcome.ok]
+    found.sort(key=lambda t: (not history.is_feasible(t), -t.proposal.fidelity.rows, *history.rank(t)))
+    return pd.DataFrame([row(i + 1, t) for i, t in enumerate(found)], columns=[*_COLUMNS, *bounds])
 
 
 def in_words(trial: Trial, stages: list[str]) -> str:
@@ -132,7 +137,7 @@ def test_leaderboard(
     known = {row["trial"]: (row["score"], row["pipeline"]) for row in table.to_dict("records")}
     for member in model.members:
         score, steps = known.get(member.number, (np.nan, str(member.pipeline)))
-        found = metric.score(truth, member.predict(ready, model.shape))
+        found = metric.score(truth, member.predictor(model.shape)(ready))
         rows.append((member.pipeline.algorithms[-1], float(score), found, member.weight, str(steps)))
     columns = ["estimator", "score", "test_score", "weight", "pipeline"]
     return pd.DataFrame(rows, columns=columns).sort_values("test_score", ascending=False, ignore_index=True)

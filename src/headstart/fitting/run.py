@@ -28,6 +28,7 @@ from headstart.fitting.model import Model
 from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
 from headstart.fitting.refit import evaluate_all
+from headstart.fitting.saving import saved_size_of_fold
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.history import History
@@ -120,7 +121,7 @@ class Run:
             dataset,
             self.plan.splits,
             self.metric.given,
-            [c.name for c in settings.bounds],
+            {c.name: saved_size_of_fold if c.name == "size" else None for c in settings.bounds},
             keep_models=True,
         )
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
@@ -216,8 +217,8 @@ class Run:
 
         The models of several folds have seen all rows together. Under constraints what was measured is delivered.
         """
-        if self.settings.refit != "bag":
-            return self.settings.refit == "full"
+        if self.settings.refits != "bag":
+            return self.settings.refits == "full"
         ours = self.settings.splitter is None or isinstance(self.settings.splitter, float)
         return ours and len(self.plan.splits) == 1 and not self.settings.bounds
 

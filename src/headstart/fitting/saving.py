@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import pickle
+import zlib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
@@ -24,11 +26,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headstart.constraints import parse_constraints
 from headstart.data.schema import Schema
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel, warn_user
+from headstart.evaluation.constraints import pickled_size
 from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
+from headstart.fitting.summary import Summary
 from headstart.fitting.trusted import dump_models, load_models
 from headstart.space.pipeline import Pipeline
 from headstart.store.codec import encode
@@ -36,6 +41,8 @@ from headstart.store.codec import encode
 _ESTIMATORS = ("HeadstartClassifier", "HeadstartRegressor")
 _LIBRARIES = ("headstart", "scikit-learn", "numpy", "pandas", "scipy", "lightgbm", "catboost", "xgboost", "skops")
 _TABLES = ("leaderboard_", "failures_")
+HEADER_BYTES = 3_000
+"""At most what versions, parameters, notes and the archive itself take in a file."""
 _MODELS, _PICKLE = "models.skops", "estimator.pkl"
 
 
@@ -69,9 +76,47 @@ def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> Non
         "columns": {"count": int(estimator.n_features_in_), "named": hasattr(estimator, "feature_names_in_")},
         "model": _described(model),
         "notes": [*estimator.notes_, *(note for note in notes if note not in estimator.notes_)],
-        "tables": {name: _table_content(getattr(estimator, name)) for name in _TABLES},
+        "tables": {name: table_content(getattr(estimator, name)) for name in _TABLES},
     }
     write_container(path, header, {_MODELS: dump_models(models)})
+    _check_size(estimator, path)
+
+
+def _check_size(estimator: Any, path: str | PathLike[str]) -> None:
+    """Warn if a constraint on the size does not hold for the file."""
+    size = os.path.getsize(path)
+    for bound in parse_constraints(estimator.get_params(deep=False)["constraints"]):
+        if bound.name == "size" and size > bound.upper:
+            warn_user(f"{path} does not satisfy {bound}: it has {bound.shown(size)}")
+
+
+def saved_size(models: Sequence[Any], header: Mapping[str, Any] | None = None) -> float:
+    """Bytes of a file with these fitted pipelines as its model, to compare with a bound before there is one.
+
+    Parameters
+    ----------
+    header
+        What else will be in it and may be large, as JSON types: schema and tables.
+    """
+    try:
+        content = dump_models({"members": [list(models)], "best": None})
+    except ModelFileError:  # it has parts of the user's own, so the file will be a pickle
+        return pickled_size(models) + HEADER_BYTES
+    return float(len(content) + len(zlib.compress(encode(header or {}, "header").encode())) + HEADER_BYTES)
+
+
+def saved_size_of_fold(model: Any, X: Any, y: Any, predictions: Any) -> float:  # noqa: ARG001
+    """`saved_size` in the form of a function that measures a constraint; see `headstart.evaluation.constraints`."""
+    return saved_size([model])
+
+
+def table_content(table: pd.DataFrame) -> dict[str, Any]:
+    """A table as JSON types."""
+    return {
+        "columns": list(table.columns),
+        "dtypes": [str(dtype) for dtype in table.dtypes],
+        "rows": table.astype(object).to_numpy().tolist(),
+    }
 
 
 def load(path: str | PathLike[str], kinds: Sequence[type], *, trusted: bool = False) -> Any:
@@ -188,7 +233,7 @@ def _short(value: Any) -> str:
 
 def _described(model: Model) -> dict[str, Any]:
     return {
-        **vars(model),
+        **model.__getstate__(),
         "schema": model.schema.to_dict(),
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
@@ -196,6 +241,7 @@ def _described(model: Model) -> dict[str, Any]:
             for m in model.members
         ],
         "decisions": vars(model.decisions),
+        "summary": None if model.summary is None else model.summary.to_dict(),
     }
 
 
@@ -208,14 +254,6 @@ def _labels_content(classes: Any) -> dict[str, Any]:
             "save(path, safe=False), or convert the labels before fitting"
         )
     return {"dtype": "object" if classes.dtype.kind in "OUT" else str(classes.dtype), "labels": labels}
-
-
-def _table_content(table: pd.DataFrame) -> dict[str, Any]:
-    return {
-        "columns": list(table.columns),
-        "dtypes": [str(dtype) for dtype in table.dtypes],
-        "rows": table.astype(object).to_numpy().tolist(),
-    }
 
 
 # -- and back ---------------------------------------------------------------------------------------------------------
@@ -278,6 +316,7 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         content["origin"],
         content.get("validation_score"),
         content.get("refit"),
+        Summary.from_dict(summary) if (summary := content.get("summary")) else None,
     )
 
 

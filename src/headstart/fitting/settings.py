@@ -13,6 +13,7 @@ import numpy as np
 
 from headstart.constraints import Constraint, ConstraintsLike, parse_constraints
 from headstart.errors import InvalidInput, check_positive, suggestion
+from headstart.evaluation.scoring import full_name
 
 if TYPE_CHECKING:
     from headstart.optimizers.base import Optimizer
@@ -40,8 +41,9 @@ class Parameters:
     patience
         Stop after this many pipelines in a row without an improvement.
     metric
-        Name of a scikit-learn scorer, or a callable ``scorer(estimator, X, y)``, higher is better. By default the area
-        under the ROC curve for two classes, log loss for more, the root mean squared error for a regression.
+        Name of a scikit-learn scorer or a short name (rmse, mae, auc, logloss, …), or a callable
+        ``scorer(estimator, X, y)``, higher is better. By default the area under the ROC curve for two classes, log loss
+        for more, the root mean squared error for a regression.
     optimizer
         Name of an optimizer, or an object; ``headstart methods`` lists them.
     knowledge
@@ -59,6 +61,10 @@ class Parameters:
         What the members predict with: ``"bag"``, the mean of the models of the folds, which the search has already
         fitted, or after a hold-out as ``"full"``; ``"full"``, one model refitted on all rows, for which a quarter of
         the time is reserved; ``"single"``, the model of one fold, which is the smallest and fastest.
+    deploy
+        Which model is made: ``"best"``, or ``"fast"``: the smallest one whose score is within 1 % of the best one's,
+        where 100 % is what that gains over a constant in validation. It is one pipeline wherever one is good enough,
+        else an ensemble of as few as possible, refitted on all rows as with ``refit="full"``.
     splitter
         Number of folds, share of a hold-out, a scikit-learn splitter, or pairs of training and validation rows. By
         default what suits the table's size and the budget.
@@ -99,6 +105,7 @@ class Parameters:
     ensemble: bool = True
     max_members: int = 10
     refit: Literal["bag", "full", "single"] = "bag"
+    deploy: Literal["best", "fast"] = "best"
     splitter: Any = field(default=None, metadata=PROBLEM)
     constraints: ConstraintsLike | None = field(default=None, metadata=PROBLEM)
     n_jobs: int | None = None
@@ -146,6 +153,8 @@ class Settings(ClassifierParameters):
             check_positive(name, getattr(self, name), whole=True)
         if self.refit not in REFITS:
             raise InvalidInput(f"refit must be one of {', '.join(REFITS)}, got {self.refit!r}")
+        if self.deploy not in ("best", "fast"):
+            raise InvalidInput(f"deploy must be best or fast, got {self.deploy!r}")
         if self.n_jobs is not None and (not _whole(self.n_jobs) or (self.n_jobs < 1 and self.n_jobs != -1)):
             raise InvalidInput(
                 f"n_jobs must be a positive whole number, -1 for all cores or None to choose by the table's size, "
@@ -157,6 +166,8 @@ class Settings(ClassifierParameters):
             raise InvalidInput(f"random_state must be a seed, a whole number ≥ 0, got {self.random_state!r}")
         if self.memory_limit is not None and self.memory_limit < 10**6:
             raise InvalidInput(f"memory_limit must be in bytes, such as 4e9, got {self.memory_limit!r}")
+        if isinstance(self.metric, str):
+            self.metric = full_name(self.metric)
         parse_constraints(self.constraints)
 
     @classmethod
@@ -171,6 +182,11 @@ class Settings(ClassifierParameters):
         if self.time_budget is None and self.evaluations is None and self.patience is None:
             return DEFAULT_SECONDS
         return None if self.time_budget is None else float(self.time_budget)
+
+    @property
+    def refits(self) -> str:
+        """What the members predict with, as `refit`."""
+        return "full" if self.deploy == "fast" else self.refit
 
     @property
     def bounds(self) -> tuple[Constraint, ...]:

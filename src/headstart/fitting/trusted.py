@@ -18,8 +18,10 @@ import pkgutil
 import sys
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
+from pathlib import PurePath
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -81,30 +83,41 @@ _SCIKIT_LEARN = {
 """Classes by module, both as they are imported; where a version of scikit-learn lacks one, it is not needed."""
 
 
-@cache
-def trusted_types() -> frozenset[str]:
-    """Full names of the types that a safe file may hold."""
-    return frozenset((*_PLAIN, *_of_scikit_learn(), *_of_components()))
+def trusted_types(among: Iterable[str] | None = None) -> frozenset[str]:
+    """Full names of the types that a safe file may hold.
+
+    Parameters
+    ----------
+    among
+        Names to choose from; all by default. Only modules with a type that is named so are imported.
+    """
+    names = None if among is None else {name.rpartition(".")[2] for name in among}
+    modules = None if among is None else {name.rpartition(".")[0] for name in among}
+    found = frozenset((*_PLAIN, *_of_scikit_learn(names), *_of_components(modules)))
+    return found if among is None else found & frozenset(among)
 
 
-def _of_scikit_learn() -> Iterator[str]:
-    for module_name, names in _SCIKIT_LEARN.items():
+def _of_scikit_learn(wanted: Container[str] | None) -> Iterator[str]:
+    for module_name, line in _SCIKIT_LEARN.items():
+        names = [name for name in line.split() if wanted is None or name in wanted]
         try:
-            module = importlib.import_module(f"sklearn.{module_name}")
+            module = importlib.import_module(f"sklearn.{module_name}") if names else None
         except ImportError:
             continue
-        for name in names.split():
+        for name in names:
             found = getattr(module, name, None)
             if found is not None:
                 yield f"{found.__module__}.{found.__name__}"
 
 
-def _of_components() -> Iterator[str]:
+def _of_components(wanted: Container[str] | None) -> Iterator[str]:
     from sklearn.base import BaseEstimator
 
     from headstart import components
 
     for info in pkgutil.iter_modules(components.__path__):
+        if wanted is not None and f"{components.__name__}.{info.name}" not in wanted:
+            continue
         module = importlib.import_module(f"{components.__name__}.{info.name}")
         for name, found in inspect.getmembers(module, inspect.isclass):
             if found.__module__ == module.__name__ and issubclass(found, BaseEstimator):
@@ -113,21 +126,19 @@ def _of_components() -> Iterator[str]:
 
 @cache
 def _skops() -> Any:
-    """skops, for our use alone and without its list of all that scikit-learn has.
+    """skops, for our use alone and without its lists of all that scikit-learn, SciPy and NumPy have.
 
-    To make that list it imports every module of scikit-learn, and with them whatever array libraries are installed,
+    To make those lists it imports every module of scikit-learn, and with them whatever array libraries are installed,
     which takes seconds; we have a list of our own. Whoever imports skops for themselves gets it whole.
     """
     if "skops.io" in sys.modules:
         return sys.modules["skops.io"]
-    import sklearn.utils
-
-    every = sklearn.utils.all_estimators
-    sklearn.utils.all_estimators = list
+    lists = ModuleType("skops.io._trusted_types")
+    vars(lists)["__getattr__"] = lambda name: [] if name.endswith("_TYPE_NAMES") else None
     try:
+        sys.modules[lists.__name__] = lists
         found = importlib.import_module("skops.io")
     finally:
-        sklearn.utils.all_estimators = every
         for name in [n for n in sys.modules if n.partition(".")[0] == "skops"]:
             del sys.modules[name]
     return found
@@ -138,7 +149,7 @@ def dump_models(models: Any) -> bytes:
     skops = _skops()
     advice = "use save(path, safe=False), which writes a pickle that only those should load who trust you"
     try:
-        content = bytes(skops.dumps(pack(models), compression=zipfile.ZIP_DEFLATED, compresslevel=1))
+        content = _renumbered(skops.dumps(pack(models), compression=zipfile.ZIP_STORED))
     except Exception as error:  # skops, and any __getstate__ of a user's class
         raise ModelFileError(f"a part of this model cannot be saved as plain data: {error}; {advice}") from error
     foreign = _untrusted(_types(_schema(content)))
@@ -148,6 +159,33 @@ def dump_models(models: Any) -> bytes:
             f"{', '.join(foreign)}; {advice}"
         )
     return content
+
+
+def _renumbered(content: bytes) -> bytes:
+    """A skops file, compressed, with objects numbered from 1 on instead of by their addresses.
+
+    The same models are the same file then, and it has the same size.
+    """
+    numbers: dict[int, int] = {}
+    names: dict[str, str] = {}
+    compressed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new:
+        schema = json.loads(old.read("schema.json"))
+        left = [schema]
+        while left:
+            node = left.pop()
+            if isinstance(node, dict):
+                if isinstance(address := node.get("__id__"), int):
+                    node["__id__"] = numbers.setdefault(address, len(numbers) + 1)
+                if isinstance(name := node.get("file"), str):
+                    node["file"] = names.setdefault(name, f"{len(names) + 1}{PurePath(name).suffix}")
+                left += node.values()
+            elif isinstance(node, list):
+                left += node
+        for name, other in names.items():
+            new.writestr(zipfile.ZipInfo(other), old.read(name), zipfile.ZIP_DEFLATED, 1)
+        new.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema), zipfile.ZIP_DEFLATED)
+    return compressed.getvalue()
 
 
 def load_models(content: bytes) -> Any:
@@ -191,7 +229,8 @@ def _types(schema: Any) -> set[tuple[str, str]]:
 
 def _untrusted(found: Iterable[tuple[str, str]]) -> list[str]:
     """Those of the types that are not among the trusted ones, sorted."""
-    known = trusted_types()
+    found = set(found)
+    known = trusted_types({name for name, _ in found})
     foreign = {name for name, _ in found if name not in known}
     return sorted(
         foreign | {f"{name} ({loader})" for name, loader in found if name in known and loader not in _LOADERS}
@@ -203,6 +242,8 @@ def _check_trees(models: Any) -> None:
 
     scikit-learn does not look: a crafted tree would read memory that is not its own.
     """
+    if "sklearn.tree" not in sys.modules:
+        return  # there can be none
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
     from sklearn.tree._tree import Tree
 
@@ -210,7 +251,7 @@ def _check_trees(models: Any) -> None:
     seen: set[tuple[int, int | None]] = set()
     while left:
         item, columns = left.pop()
-        if (id(item), columns) in seen:
+        if item is None or isinstance(item, str | int | float | bytes) or (id(item), columns) in seen:
             continue
         seen.add((id(item), columns))
         if isinstance(item, Tree):

@@ -74,7 +74,8 @@ def _table_steps(
     from sklearn.compose import ColumnTransformer, make_column_selector
     from sklearn.pipeline import make_pipeline
 
-    prepare = ("prepare", make("headstart.components.prepare:PrepareTable", {"kinds": kinds}, seed))
+    # One seed for all: pipelines that are fitted to the same rows then prepare them alike, and can share the work.
+    prepare = ("prepare", make("headstart.components.prepare:PrepareTable", {"kinds": kinds, "random_state": 0}, None))
     declared = {stage.columns for stage in space.stages if stage.kind == "step"}
     sides: list[tuple[str, Any, Any]] = []
     for side, selector, stand_in in (

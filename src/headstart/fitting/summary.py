@@ -1,0 +1,221 @@
+"""`Summary`: how good a model is, in a few numbers that people ask for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headstart.evaluation.live import is_predicted
+from headstart.evaluation.scoring import Metric, label_of, natural
+
+if TYPE_CHECKING:
+    from headstart.fitting.run import Run
+    from headstart.history import History
+    from headstart.trials import Trial
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+RESAMPLES, LEAST_RESAMPLES = 200, 40
+RESAMPLED_ROWS = 10_000
+"""Most rows that are drawn for the interval; with more, it is made narrower by the square root of the ratio."""
+SECONDS = 1.0
+"""Most time for the interval."""
+_USUAL = {
+    "regression": ("neg_root_mean_squared_error", "r2", "neg_mean_absolute_error"),
+    "binary": ("roc_auc", "accuracy", "neg_log_loss"),
+    "multiclass": ("accuracy", "neg_log_loss", "roc_auc"),
+}
+_LINEAR = ("logistic_regression", "ridge", "elastic_net", "lda", "linear_svm", "sgd")
+_PLAIN_STEPS = ("none", "native")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How good a model is on the validation rows, which its models had not seen but by which it was selected.
+
+    All scores are as people write them, "RMSE 53.6": errors are positive.
+
+    Parameters
+    ----------
+    metric
+        What was optimised, by scikit-learn's name.
+    score
+        Of the model: the mean over the folds.
+    interval
+        95 % of the scores of samples of the validation rows, drawn with replacement, lie in it (of whole groups, where
+        rows have groups); None where there was no time for it. The search has chosen by these rows, which flatters a
+        little.
+    constant
+        Score of predicting the same for all rows: the shares of the classes; the mean or the median of the target,
+        whichever is better.
+    linear
+        Score of the best linear model that was tried; None if none was.
+    others
+        Scores in other usual metrics, by name.
+    rows
+        Of the table.
+    trained_rows
+        How many of them a model was fitted to, on average over the models.
+    """
+
+    metric: str
+    score: float
+    interval: tuple[float, float] | None
+    constant: float
+    linear: float | None
+    others: Mapping[str, float] = field(default_factory=dict)
+    rows: int = 0
+    trained_rows: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON types; `from_dict` is its inverse."""
+        return asdict(self) | {"others": dict(self.others), "interval": self.interval and list(self.interval)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Summary:
+        return cls(**{**content, "interval": content["interval"] and tuple(content["interval"])})
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """In words."""
+        name = label_of(self.metric)
+        between = "" if self.interval is None else f" (95 %: {self.interval[0]:.4g} to {self.interval[1]:.4g})"
+        linear = "" if self.linear is None else f", the best linear model {self.linear:.4g}"
+        others = ", ".join(f"{label_of(metric)} {value:.4g}" for metric, value in self.others.items())
+        share = f"{self.trained_rows:,} of {self.rows:,}" if self.trained_rows < self.rows else f"all {self.rows:,}"
+        return [
+            f"{name} {self.score:.4g}{between} in validation",
+            f"a constant has {self.constant:.4g}{linear}",
+            *([others] if others else []),
+            f"each model was fitted to {share} rows",
+        ]
+
+
+def summarise(run: Run, judged: Array, proper: bool, trained_rows: int) -> Summary:
+    """The summary of a model.
+
+    Parameters
+    ----------
+    judged
+        What the metric judges for each row of the table; NaN where it was not validated.
+    proper
+        Whether these are probabilities, not weighted for thresholds.
+    trained_rows
+        See `Summary`.
+    """
+    name = run.metric.name
+    parts = _parts(run, judged)
+    others: dict[str, float] = {}
+    for other in _USUAL[str(run.dataset.task)]:
+        if other != name and len(others) < 2 and (proper or other != "neg_log_loss"):
+            value = _score(run, Metric(other, str(run.dataset.task)), judged, parts)
+            if np.isfinite(value):
+                others[other] = natural(other, value)
+    return Summary(
+        name,
+        natural(name, _score(run, run.metric, judged, parts)),
+        _interval(run, judged, parts),
+        natural(name, _constant_score(run)),
+        _linear_score(run),
+        others,
+        run.dataset.n_rows,
+        trained_rows,
+    )
+
+
+def linear_trial(history: History) -> Trial | None:
+    """The best trial of a linear model on columns as they are, of those with the most rows; None if there is none."""
+    stages = [stage.name for stage in history.candidates.space.stages]
+    found = []
+    for trial in history:
+        steps = dict(zip(stages, trial.pipeline.algorithms, strict=True))
+        plain = steps.get("preprocessing", "none") in _PLAIN_STEPS
+        if trial.outcome.ok and trial.pipeline.algorithms[-1] in _LINEAR and plain:
+            found.append(trial)
+    return min(found, key=lambda t: (-t.proposal.fidelity.rows, float(t.outcome.loss or 0.0)), default=None)
+
+
+def _parts(run: Run, predictions: Array) -> list[Rows]:
+    """The validation parts, as far as there are predictions for their rows."""
+    known = is_predicted(predictions)
+    return [rows for _, valid in run.plan.splits if len(rows := valid[known[valid]])]
+
+
+def _score(run: Run, metric: Metric, predictions: Array, parts: Sequence[Rows]) -> float:
+    """Mean over the parts in which the metric is defined; of all rows together where it is defined in none."""
+    y, weights = run.dataset.y, run.dataset.weights
+    assert y is not None
+
+    def of(rows: Rows) -> float:
+        return metric.score(y[rows], predictions[rows], None if weights is None else weights[rows])
+
+    scores = [score for rows in parts if not np.isnan(score := of(rows))]
+    return float(np.mean(scores)) if scores else of(np.concatenate(parts))
+
+
+def _constant_score(run: Run) -> float:
+    """Of predicting the same for all rows of a validation part, learned from the training part."""
+    data, metric = run.dataset, run.metric
+    assert data.y is not None
+    found: dict[str, list[float]] = {}
+    for train, valid in run.plan.splits:
+        y, own = data.y[train], None if data.weights is None else data.weights[train]
+        if data.classes is None:
+            ways = {"mean": np.average(y, weights=own), "median": np.median(y)}
+        else:
+            counts = np.bincount(y, own, minlength=len(data.classes))
+            ways = {"shares": counts / counts.sum()}
+        weights = None if data.weights is None else data.weights[valid]
+        for name, value in ways.items():
+            predictions = np.tile(value, (len(valid), *[1] * np.ndim(value)))
+            found.setdefault(name, []).append(metric.score(data.y[valid], predictions, weights))
+    return max(float(np.nanmean(scores)) if np.isfinite(scores).any() else np.nan for scores in found.values())
+
+
+def _linear_score(run: Run) -> float | None:
+    from headstart.fitting.assembly import predictions_of
+
+    trial = linear_trial(run.history)
+    if trial is None:
+        return None
+    predictions = predictions_of(trial)
+    return natural(run.metric.name, _score(run, run.metric, predictions, _parts(run, predictions)))
+
+
+def _interval(run: Run, judged: Array, parts: Sequence[Rows]) -> tuple[float, float] | None:
+    """Where 95 % of the scores lie when the validated rows are drawn again, with replacement."""
+    rng = np.random.default_rng(run.settings.seed)
+    left = np.inf if run.end is None else 0.1 * (run.end - time.time())
+    end = time.time() + min(SECONDS, left) if run.settings.seconds is not None else np.inf
+    rows = np.unique(np.concatenate(parts))
+    units = _units(run.dataset.groups, rows, run.dataset.n_rows)
+    n = int(units.max()) + 1
+    share = min(1.0, RESAMPLED_ROWS / len(rows))
+    scores: list[float] = []
+    while len(scores) < RESAMPLES and time.time() < end:
+        counts = np.bincount(rng.integers(n, size=max(2, round(share * n))), minlength=n)
+        drawn = [np.repeat(part, counts[units[part]]) for part in parts]
+        if any(len(part) for part in drawn):
+            scores.append(_score(run, run.metric, judged, [part for part in drawn if len(part)]))
+    known = np.array([score for score in scores if np.isfinite(score)])
+    if len(known) < LEAST_RESAMPLES:
+        return None
+    middle = _score(run, run.metric, judged, parts)
+    low, high = np.quantile(middle + (known - known.mean()) * np.sqrt(share), [0.025, 0.975])
+    ends = sorted(natural(run.metric.name, float(score)) for score in (low, high))
+    return ends[0], ends[1]
+
+
+def _units(groups: Any, rows: Rows, n_rows: int) -> Rows:
+    """What is drawn together with each row of the table, from 0 on: itself, or its group; -1 if it is not validated."""
+    found = np.full(n_rows, -1, dtype=np.int64)
+    found[rows] = np.arange(len(rows)) if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+    return found
