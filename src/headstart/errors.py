@@ -69,6 +69,10 @@ class StudyLocked(StoreError):
     """Another process is running the study."""
 
 
+class SandboxError(HeadstartError):
+    """No worker process can be started, for want of memory or processes."""
+
+
 class ModelFileError(HeadstartError, ValueError):
     """A model cannot be written to a file, or a file contains no readable model."""
 

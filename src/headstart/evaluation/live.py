@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from headstart.errors import InvalidInput, MissingDependency, SpaceError
 from headstart.evaluation.constraints import FittedFold, measures, timed
+from headstart.evaluation.kept_models import UnusableModel, keep
 from headstart.evaluation.objective import outcome_of
 from headstart.evaluation.scoring import Metric
 from headstart.space.pipeline import Pipeline
@@ -30,6 +32,8 @@ _FIRST_TREES = 10
 """The first part of a forest, by which the time of the others is told, is one of so many."""
 _CAUTION = 0.8
 """Of the trees that should fit into the time that is left, how many are tried."""
+_TRIED_ROWS = 5
+"""Rows that a model predicts after it was pickled and read back."""
 
 
 class LiveObjective:
@@ -46,7 +50,7 @@ class LiveObjective:
     constraints
         Names of values to measure, or names with functions; see `headstart.evaluation.constraints`.
     keep_models
-        Keep the fitted model of each fold as the artefact ``models``.
+        Keep the fitted model of each fold: the artefact ``models`` has the bytes of `headstart.evaluation.kept_models`.
 
     Notes
     -----
@@ -84,12 +88,6 @@ class LiveObjective:
         self._measures = measures(constraints, dataset, self.metric, validated)
         self.keep_models = keep_models
 
-    def rehearse(self) -> None:
-        """Fit the default pipeline to a few rows, so that libraries are loaded and their caches filled."""
-        train, valid = self.splits[0]
-        few = _some_of_each(self._y[train], 10)
-        self._fit(self.space.default(), train[few], valid[:20], seed=0)
-
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         seconds = limits.now().seconds  # the sandbox keeps it; boosting is told, to end before
         until = None if seconds is None else time.monotonic() + _FITTING_SHARE * seconds
@@ -121,7 +119,11 @@ class LiveObjective:
         predictions = _mean(total, count)
         artefacts: dict[str, Any] = {"predictions": predictions}
         if self.keep_models:
-            artefacts["models"] = models
+            few = self._rows(folds[-1][1][:_TRIED_ROWS])
+            try:
+                artefacts["models"] = keep(models, lambda model: predict_model(model, few, self._shape))
+            except UnusableModel as error:
+                return Outcome.failed(Status.INVALID, str(error), fidelity=fidelity)
         defined = self._defined(losses, predictions)
         return Outcome.of(
             float(np.mean(defined)),
@@ -259,13 +261,36 @@ def inside(estimator: Any) -> Any:
 
 
 def predict_model(model: Any, X: Any, shape: tuple[int, ...]) -> Array:
-    """Predictions of a fitted pipeline: (n, classes) probabilities with a column for every class, or (n,) numbers."""
+    """Predictions of a fitted pipeline: (n, classes) probabilities with a column for every class, or (n,) numbers.
+
+    A classifier without ``predict_proba`` is taken by its ``decision_function``, as logits, and one that has neither by
+    its labels, as probabilities of 0 and 1.
+    """
     if not shape:
         return np.asarray(model.predict(X), dtype=np.float64).reshape(X.shape[0])
-    found = np.asarray(model.predict_proba(X), dtype=np.float64)
-    everything = np.zeros((len(found), *shape))
-    everything[:, np.asarray(model.classes_, dtype=np.int64)] = found  # a fold may lack a class
+    everything = np.zeros((X.shape[0], *shape))
+    found = _class_shares(model, X)
+    if found is None:
+        labels = np.asarray(model.predict(X)).astype(np.int64).reshape(X.shape[0])
+        everything[np.arange(len(labels)), labels] = 1.0
+    else:
+        everything[:, np.asarray(model.classes_, dtype=np.int64)] = found  # a fold may lack a class
     return everything
+
+
+def _class_shares(model: Any, X: Any) -> Array | None:
+    """(n, classes that it knows): probabilities, or the softmax of decisions; None if it has neither."""
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(X), dtype=np.float64)
+    if not hasattr(model, "decision_function"):
+        return None
+    scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    if scores.ndim == 1:
+        scores = np.column_stack([np.zeros(len(scores)), scores])
+    if scores.shape[1] != len(model.classes_):  # one against one
+        return None
+    shares: Array = softmax(scores, axis=1)
+    return shares
 
 
 def is_predicted(predictions: Array) -> NDArray[np.bool_]:
@@ -276,10 +301,3 @@ def is_predicted(predictions: Array) -> NDArray[np.bool_]:
 def _mean(total: Array, count: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         return (total.T / np.where(count > 0, count, np.nan)).T
-
-
-def _some_of_each(y: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Positions of a few rows, of every class where there are classes."""
-    if y.dtype.kind == "f":
-        return np.arange(min(len(y), 3 * n))
-    return np.concatenate([np.flatnonzero(y == label)[:n] for label in np.unique(y)])

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.data.target import default_metric
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, SandboxError, warn_user
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
@@ -30,6 +30,7 @@ from headstart.fitting.progress import Progress
 from headstart.fitting.refit import evaluate_all
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
+from headstart.fitting.simple import WithSimple
 from headstart.history import History
 from headstart.knowledge.files import Knowledge
 from headstart.metafeatures.tables import table_metafeatures
@@ -125,6 +126,8 @@ class Run:
         )
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
         self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room, settings.bounds)
+        self._evaluator: Objective | None = None
+        self._stack = ExitStack()
         self.study = self._new_study(resume)
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
@@ -228,20 +231,38 @@ class Run:
     def search(self) -> str:
         """Try pipelines until the budget, but for what the model needs, is used up; returns why it ended."""
         self.progress.begin(self)
-        with ExitStack() as stack:
-            self.shelf.objective = self.sandboxed(self.objective, stack)
+        try:
+            self.shelf.objective = self.evaluator()
             self._restock()
             left = None if self.search_end is None else self.search_end - time.time()
             if left is not None and left < _LEAST_SECONDS:
                 return "seconds"
-            self.study.run(
-                seconds=left,
-                evaluations=self.settings.evaluations,
-                patience=self.settings.patience,
-                n_jobs=self.plan.n_jobs,
-                executor=self._executor(stack),
-            )
+            with ExitStack() as stack:
+                self.study.run(
+                    seconds=left,
+                    evaluations=self.settings.evaluations,
+                    patience=self.settings.patience,
+                    n_jobs=self.plan.n_jobs,
+                    executor=self._executor(stack),
+                )
+        except BaseException as error:
+            self.release()
+            if not isinstance(error, SandboxError) or not self.candidates():
+                raise
+            warn_user(f"the search ended early: {error}")
+            return "failed"
         return str(self.study.reason)
+
+    def evaluator(self) -> Objective:
+        """The objective, in a sandbox that stays until `release`, for its workers take seconds to start."""
+        if self._evaluator is None:
+            self._evaluator = self.sandboxed(WithSimple(self.objective, self.dataset), self._stack)
+        return self._evaluator
+
+    def release(self) -> None:
+        """End the workers of `evaluator`, if there are any."""
+        self._evaluator = None
+        self._stack.close()
 
     def _executor(self, stack: ExitStack) -> Executor | None:
         """A thread for a single job in a sandbox too, so that the next pipeline is chosen while it runs."""
@@ -305,7 +326,10 @@ class Run:
         """The model of what was found, made in the time that is left."""
         self.notes = [*self.dataset.notes]
         assembly = Assembly(self)
-        model = assembly.make()
+        try:
+            model = assembly.make()
+        finally:
+            self.release()
         self.score = assembly.score
         return model
 

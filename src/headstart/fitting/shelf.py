@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
+import io
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from headstart.evaluation.kept_models import loading_seconds, restore
 from headstart.evaluation.objective import Objective
 from headstart.space.pipeline import Pipeline
 from headstart.task import Constraint, total_excess
@@ -28,7 +29,7 @@ class Shelf:
     Parameters
     ----------
     objective
-        Its outcomes have the artefact ``models``: a list, or the path of its pickle.
+        Its outcomes have the artefact ``models``: what `headstart.evaluation.kept_models` made, or the path of it.
     capacity, capacity_bytes
         How many evaluations' models are kept, and how large their files may be; those of the worst go first.
     constraints
@@ -87,16 +88,29 @@ class Shelf:
         return models.stat().st_size if isinstance(models, Path) else 0
 
     def models(self, seed: int) -> list[Any] | None:
-        """The models of the evaluation with this seed, or None if they are not there (any more)."""
+        """The models of the evaluation with this seed, or None if they are not there (any more).
+
+        They could be loaded in the process of their evaluation. Whatever their classes raise here is passed on.
+        """
         with self._mutex:
             _, models = self._models.get(seed, (None, None))
-        if isinstance(models, Path):
-            with open(models, "rb") as file:
-                models = pickle.load(file)
-        return None if models is None else list(models)
+        if models is None or isinstance(models, list):
+            return models
+        with self._opened(models) as file:
+            return restore(file)
 
-    def rehearse(self) -> None:
-        getattr(self.objective, "rehearse", lambda: None)()
+    def loading_seconds(self, seed: int) -> float:
+        """What it took to load the models of the evaluation with this seed in its own process; 0 for those at hand."""
+        with self._mutex:
+            _, models = self._models.get(seed, (None, None))
+        if models is None or isinstance(models, list):
+            return 0.0
+        with self._opened(models) as file:
+            return loading_seconds(file)
+
+    @staticmethod
+    def _opened(kept: Any) -> BinaryIO:
+        return open(kept, "rb") if isinstance(kept, Path) else io.BytesIO(kept)
 
     def interrupt(self) -> None:
         getattr(self.objective, "interrupt", lambda: None)()
