@@ -69,6 +69,10 @@ class StudyLocked(StoreError):
     """Another process is running the study."""
 
 
+class OutOfTime(HeadstartError):
+    """The time budget was used up before anything could be tried."""
+
+
 class SandboxError(HeadstartError):
     """No worker process can be started, for want of memory or processes."""
 

@@ -116,7 +116,10 @@ def _fit(
     table: Path, request: FitRequest, earlier: dict[str, Any] | None, folder: Folder, display: Display
 ) -> dict[str, Any]:
     """Fit and write everything; returns the report."""
-    dataset = _read(table, request)
+    from headstart.fitting.clock import within
+
+    with within(request.seconds, f"reading {table}"):
+        dataset = _read(table, request)
     request = _with_defaults(request, str(dataset.task))
     if earlier is not None and earlier.get("key") != dataset.key:
         raise InvalidInput(

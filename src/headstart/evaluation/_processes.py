@@ -170,8 +170,11 @@ class WorkerProcess:
                 raise NotReady from None
             raise SandboxError(f"a sandbox worker was not ready within {_READY_SECONDS:.0f} s") from None
         except (_Lost, _wire.BrokenFrame):
-            raise NotStarted(f"it died while it started: {self._last_words()}") from None
+            problem = f"it died while it started: {self._last_words()}"
+            self.kill()
+            raise NotStarted(problem) from None
         if message.get("again"):
+            self.kill()
             raise NotStarted(f"it had not enough memory: {message['failed']}")
         if "failed" in message:
             raise HeadstartError(

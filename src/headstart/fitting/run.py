@@ -24,6 +24,7 @@ from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.scoring import Metric
 from headstart.fitting.assembly import Assembly
+from headstart.fitting.clock import within
 from headstart.fitting.model import Model
 from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
@@ -159,7 +160,10 @@ class Run:
         while f"{stem}-{number}" in there:
             number += 1
         name = f"{stem}-{number - 1 if resume and number > 1 else number}"
-        knowledge = None if self.settings.knowledge is None else Knowledge.load(self.settings.knowledge)
+        knowledge = None
+        if self.settings.knowledge is not None:
+            with within(self.settings.seconds, f"reading {self.settings.knowledge}"):
+                knowledge = Knowledge.load(self.settings.knowledge)
         optimizer = self._optimizer(knowledge, there[name].settings if name in there else {})
         if isinstance(optimizer, Optimizer) and optimizer.needs.metafeatures:
             extractors = {} if knowledge is None else knowledge.extractors
