@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -127,17 +128,26 @@ def _fit(
             f"{earlier.get('table')} had; start a new fit with another --out"
         )
     folder.begin({"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()})
+    ready = Thread(target=_prepare_saving, daemon=True)  # while workers start and search
     try:
+        ready.start()
         estimator, reason = _search(dataset, request, earlier is not None, folder, display)
     except BaseException:
         if earlier is None and (display.run is None or not len(display.run.history)):
             folder.undo()
         raise
     display.signals.making = True
+    ready.join()
     _write(estimator, folder)
     report = _report(table, request, folder, display, estimator, reason)
     write_json(folder.report, report)
     return report
+
+
+def _prepare_saving() -> None:
+    from headstart.fitting.trusted import prepare_saving
+
+    prepare_saving()
 
 
 def _with_defaults(request: FitRequest, task: str) -> FitRequest:

@@ -59,6 +59,8 @@ class WorkerPool:
         self._closed = False
         self._interruptions = 0
         self._users = 0
+        self.slowdown = 1.0
+        """Of the worker that became ready last."""
         self._used_at = time.monotonic()
         self._numbers = itertools.count()
         self.forget_workers()
@@ -243,6 +245,7 @@ class WorkerPool:
         with self._lock:
             self._used_at = time.monotonic()
             for worker in workers:
+                self.slowdown = max(1.0, worker.slowdown or self.slowdown)
                 if worker.alive and not self._closed:
                     self._idle.append(worker)
                 else:

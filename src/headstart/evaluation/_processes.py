@@ -114,6 +114,9 @@ class WorkerProcess:
         self._killed = False
         self._ready = False
         self._measures = True
+        self._started = self._answered = time.monotonic()
+        self.slowdown: float | None = None
+        """How many times as long its start took as it had a processor, once it is ready; 1 if nothing else ran."""
         package_root = str(Path(__file__).parents[2])
         environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(setup.threads)) | {_wire.MARK: mark}
         # An own session, or on Windows an own group: a Ctrl-C in the terminal is for the main process alone.
@@ -182,6 +185,8 @@ class WorkerProcess:
                 f"Error: {message['failed']}"
             )
         self._ready = True
+        # To load libraries is work of ours alone; an evaluation may wait for something else.
+        self.slowdown = (self._answered - self._started) / max(float(message["processor_seconds"]), 1e-3)
         self._measures = bool(message["memory"])
         for name in message["missing"]:
             logger.debug("module %s cannot be preloaded and is skipped", name)
@@ -310,6 +315,7 @@ class WorkerProcess:
         with self._process.stdout as pipe:
             try:
                 while (body := _wire.receive(pipe.fileno())) is not None:
+                    self._answered = time.monotonic()
                     self._messages.put(body)
                 self._messages.put(_Lost())
             except _wire.BrokenFrame as error:

@@ -98,7 +98,7 @@ def _library_folders() -> tuple[str, ...]:
     """Where installed modules are, and this package."""
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     found = [*map(sysconfig.get_path, names), *site.getsitepackages(), site.getusersitepackages()]
-    return tuple(os.path.join(os.path.realpath(path), "") for path in [*found, Path(__file__).parents[1]])
+    return tuple(os.path.join(os.path.realpath(path), "") for path in [*found, str(Path(__file__).parents[1])])
 
 
 def _is_installed(name: str) -> bool:
@@ -153,7 +153,8 @@ class Worker:
             self.leave()
         # In the other mode, the sandbox measures memory itself.
         measures = not self._forks or usage(os.getpid()) is not None
-        _answer(self._answers, {"ready": True, "missing": missing, "memory": measures})
+        ready = {"ready": True, "missing": missing, "memory": measures, "processor_seconds": time.process_time()}
+        _answer(self._answers, ready)
 
     def run(self) -> None:
         """Answer until the sandbox is gone."""

@@ -389,12 +389,11 @@ class Assembly:
         Made by a worker, for on wide tables and texts it takes long. Where it cannot, it is made here if it never does.
         """
         run, seed, found = self.run, self.run.settings.seed, None
-        shelf = Shelf(run.evaluator(), 1)
         for share in _SIMPLE_SHARES:
             left = None if run.end is None else run.end - time.time()
             if left is not None and left <= 0:
                 break
-            started = time.time()
+            shelf, started = Shelf(run.evaluator(), 1), time.time()
             if not evaluate_all(shelf, [(SIMPLE, seed, Fidelity(share))], self._last_limits(_NEARLY_ALL), 1):
                 break
             found = (shelf.models(seed) or [None])[0]

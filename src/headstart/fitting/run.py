@@ -23,7 +23,7 @@ from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.scoring import Metric
-from headstart.fitting.assembly import Assembly
+from headstart.fitting.assembly import LOADING_SECONDS, Assembly
 from headstart.fitting.clock import within
 from headstart.fitting.model import Model
 from headstart.fitting.plan import make_plan, possible_splits
@@ -54,6 +54,10 @@ RESTOCK_SHARE = 0.4
 REFIT_SHARE = 0.25
 """Of the time budget, for fitting the members on all rows where that is wanted."""
 _LEAST_SECONDS = 0.1
+_MOST_SLOWDOWN = 4.0
+"""A machine that is busier than that is not planned for."""
+_MOST_FOR_MODEL = 0.4
+"""Of the time budget, for the model, however slow the machine is."""
 
 
 class Run:
@@ -129,6 +133,7 @@ class Run:
         self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room, settings.bounds)
         self._evaluator: Objective | None = None
         self._stack = ExitStack()
+        self._slowdown = 1.0
         self.study = self._new_study(resume)
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
@@ -200,17 +205,30 @@ class Run:
         return time.time() - self.started
 
     @property
+    def slowdown(self) -> float:
+        """How many times slower than alone on a machine our processes run, as far as that is known."""
+        return min(self._slowdown, _MOST_SLOWDOWN)
+
+    @property
     def end(self) -> float | None:
-        """Unix time at which the budget ends."""
-        return None if self.settings.seconds is None else self.started + self.settings.seconds - self.reserve
+        """Unix time at which the budget ends, but for what the caller does with the model."""
+        if self.settings.seconds is None:
+            return None
+        return self.started + self.settings.seconds - self.slowdown * self.reserve
 
     @property
     def search_end(self) -> float | None:
-        """Unix time at which the search ends: the rest of the budget is for the model."""
+        """Unix time at which the search ends: the rest of the budget is for the model.
+
+        That is what a model takes on a machine that does nothing else, times how much slower this one is, and what it
+        took to load the models that would be its members now.
+        """
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
             return None
-        for_model = min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
+        for_model = self.slowdown * min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
+        for_model += LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
+        for_model = min(for_model, _MOST_FOR_MODEL * seconds)
         if self.settings.refit == "full":
             for_model += REFIT_SHARE * seconds
         return self.end - for_model
@@ -236,11 +254,11 @@ class Run:
         """Try pipelines until the budget, but for what the model needs, is used up; returns why it ended."""
         self.progress.begin(self)
         try:
-            self.shelf.objective = self.evaluator()
             self._restock()
             left = None if self.search_end is None else self.search_end - time.time()
             if left is not None and left < _LEAST_SECONDS:
                 return "seconds"
+            self.shelf.objective = self.evaluator()
             with ExitStack() as stack:
                 self.study.run(
                     seconds=left,
@@ -262,6 +280,12 @@ class Run:
         if self._evaluator is None:
             self._evaluator = self.sandboxed(WithSimple(self.objective, self.dataset), self._stack)
         return self._evaluator
+
+    def replan(self) -> None:
+        """Have the search end so that what follows ends in time, by what is known of the machine and the models now."""
+        self._slowdown = getattr(self._evaluator, "slowdown", self._slowdown)
+        if self.search_end is not None:
+            self.study.end_by(self.search_end)
 
     def release(self) -> None:
         """End the workers of `evaluator`, if there are any."""
@@ -315,6 +339,7 @@ class Run:
         if self.settings.seconds is not None:
             limits = replace(limits, deadline=self.started + RESTOCK_SHARE * self.settings.seconds)
         wanted = [(t.pipeline, self.seed_of(t.number), t.proposal.fidelity) for t in before]
+        self.shelf.objective = self.evaluator()
         evaluate_all(self.shelf, wanted[: self.settings.max_members], limits, self.plan.n_jobs)
 
     def sandboxed(self, objective: Any, stack: ExitStack) -> Objective:
@@ -365,4 +390,5 @@ class _Callback:
         run = self._run()
         if run is not None:
             run.relax(trial)
+            run.replan()
             run.progress.trial(run, trial)
