@@ -115,6 +115,15 @@ def warn_user(message: str) -> None:
     warnings.warn(message, HeadstartWarning, stacklevel=level)
 
 
+def printable(text: str) -> str:
+    """A text that can be written to any file: half of a surrogate pair, as of a file name, is spelled out.
+
+    >>> printable("caf\\udce9")
+    'caf\\\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """End of an error message: the names that exist, the likeliest one first.
 

@@ -185,7 +185,7 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
     estimator = _estimator(dataset, folder if resume else None)
     names = estimator.get_params(deep=False).keys() - {"kinds", "store"}  # the dataset has the kinds
     estimator.set_params(**{name: getattr(request, name) for name in names}, store=folder.store)
-    reserve = 0.0 if request.seconds is None else min(0.1 * request.seconds, 2.0)  # to write the model
+    reserve = 0.0 if request.seconds is None else _writing_seconds(request.seconds)
     try:
         estimator.fit(dataset, resume=resume, progress=display, started=cli.began, reserve=reserve)
     except KeyboardInterrupt:
@@ -199,6 +199,12 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
         return estimator, "interrupted"
     assert display.run is not None
     return estimator, str(display.run.study.reason or "seconds")
+
+
+def _writing_seconds(budget: float) -> float:
+    """What to leave of a budget to write the model: more on a machine that is busy, as our own start tells."""
+    slowdown = max(1.0, (time.time() - cli.began) / max(time.process_time(), 1e-3))
+    return min(slowdown * min(0.1 * budget, 2.0), 0.3 * budget)
 
 
 def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from headstart.errors import warn_user
+from headstart.errors import printable, warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
@@ -196,7 +196,7 @@ class Assembly:
             return self.run.shelf.models(self.run.seed_of(trial.number))
         except (Exception, SystemExit) as error:
             self._unusable.add(trial.number)
-            why = f"{type(error).__name__}: {error}"
+            why = printable(f"{type(error).__name__}: {error}")
             self.run.notes.append(f"trial {trial.number} was left out, for its fitted models cannot be loaded: {why}")
             return None
 

@@ -10,6 +10,8 @@ from typing import NoReturn
 
 from headstart.errors import OutOfTime
 
+LEAST_SECONDS = 10.0
+"""What any work gets, however short the budget is: a busy machine may need that to load libraries."""
 _AGAIN_SECONDS = 0.1
 
 
@@ -19,12 +21,12 @@ class _Late(BaseException):
 
 @contextmanager
 def within(seconds: float | None, what: str) -> Iterator[None]:
-    """Raise `OutOfTime` once the block has taken so many seconds.
+    """Raise `OutOfTime` once the block has taken a whole time budget, and `LEAST_SECONDS` at least.
 
     Parameters
     ----------
     seconds
-        None for no limit.
+        The budget; None for no limit.
     what
         What the block does, as the message calls it.
 
@@ -41,14 +43,17 @@ def within(seconds: float | None, what: str) -> Iterator[None]:
     def late(*_: object) -> NoReturn:
         raise _Late
 
+    limit = max(seconds, LEAST_SECONDS)
     signal.signal(signal.SIGALRM, late)
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, limit, _AGAIN_SECONDS)
         try:
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _Late:
-        raise OutOfTime(f"{what} took longer than the whole time budget of {seconds:g} s; give more time") from None
+        raise OutOfTime(
+            f"{what} took longer than {limit:g} s, with a time budget of {seconds:g} s; give more time"
+        ) from None
     finally:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

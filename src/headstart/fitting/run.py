@@ -54,8 +54,6 @@ RESTOCK_SHARE = 0.4
 REFIT_SHARE = 0.25
 """Of the time budget, for fitting the members on all rows where that is wanted."""
 _LEAST_SECONDS = 0.1
-_MOST_SLOWDOWN = 4.0
-"""A machine that is busier than that is not planned for."""
 _MOST_FOR_MODEL = 0.4
 """Of the time budget, for the model, however slow the machine is."""
 
@@ -134,6 +132,7 @@ class Run:
         self._evaluator: Objective | None = None
         self._stack = ExitStack()
         self._slowdown = 1.0
+        """How many times slower than alone on a machine our processes run, as far as that is known."""
         self.study = self._new_study(resume)
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
@@ -205,16 +204,9 @@ class Run:
         return time.time() - self.started
 
     @property
-    def slowdown(self) -> float:
-        """How many times slower than alone on a machine our processes run, as far as that is known."""
-        return min(self._slowdown, _MOST_SLOWDOWN)
-
-    @property
     def end(self) -> float | None:
         """Unix time at which the budget ends, but for what the caller does with the model."""
-        if self.settings.seconds is None:
-            return None
-        return self.started + self.settings.seconds - self.slowdown * self.reserve
+        return None if self.settings.seconds is None else self.started + self.settings.seconds - self.reserve
 
     @property
     def search_end(self) -> float | None:
@@ -226,7 +218,7 @@ class Run:
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
             return None
-        for_model = self.slowdown * min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
+        for_model = self._slowdown * min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
         for_model += LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
         for_model = min(for_model, _MOST_FOR_MODEL * seconds)
         if self.settings.refit == "full":
