@@ -201,10 +201,14 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
     return estimator, str(display.run.study.reason or "seconds")
 
 
+_WRITING_SECONDS = 0.5
+"""Of a processor, to write a usual model."""
+
+
 def _writing_seconds(budget: float) -> float:
     """What to leave of a budget to write the model: more on a machine that is busy, as our own start tells."""
-    slowdown = max(1.0, (time.time() - cli.began) / max(time.process_time(), 1e-3))
-    return min(slowdown * min(0.1 * budget, 2.0), 0.3 * budget)
+    slowdown = (time.time() - cli.began) / max(time.process_time(), 1e-3)
+    return min(max(min(0.1 * budget, 2.0), slowdown * _WRITING_SECONDS), 0.3 * budget)
 
 
 def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:
