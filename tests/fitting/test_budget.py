@@ -129,21 +129,21 @@ class TestPlanning:
     def test_a_slow_machine_needs_more_time_for_the_model(self, run: Run) -> None:
         assert run.end == pytest.approx(run.started + 48)
         assert run.search_end == pytest.approx(run.end - 2.5)
-        run._slowdown = 3.0
-        assert run.search_end == pytest.approx(run.end - 7.5)
+        run._slowdown = 8.0
+        assert run.search_end == pytest.approx(run.end - 4.0)
         run._slowdown = 99.0
         assert run.search_end == pytest.approx(run.end - 20)  # 40 % of the budget
 
     def test_models_that_take_long_to_load_need_more_time(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(run.shelf, "best_loading_seconds", lambda n: 0.2 * n)
-        assert run.search_end == pytest.approx(run.end - 2.5 - 1.5 * 0.2 * 10)
+        assert run.search_end == pytest.approx(run.end - 0.5 - 1.5 * 0.2 * 10)
 
     def test_the_search_ends_by_what_is_known_then(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         ends: list[float] = []
         monkeypatch.setattr(run.study, "end_by", ends.append)
-        run._evaluator = type("Sandboxed", (), {"slowdown": 2.0})()
+        run._evaluator = type("Sandboxed", (), {"slowdown": 6.0})()
         run.replan()
-        assert ends == [pytest.approx(run.end - 5.0)]
+        assert ends == [pytest.approx(run.end - 3.0)]
 
 
 def test_a_search_that_loses_its_workers_gives_what_it_has_found(

@@ -54,6 +54,8 @@ RESTOCK_SHARE = 0.4
 REFIT_SHARE = 0.25
 """Of the time budget, for fitting the members on all rows where that is wanted."""
 _LEAST_SECONDS = 0.1
+_MODEL_SECONDS = 0.5
+"""Of a processor, to choose an ensemble and its decisions."""
 _MOST_FOR_MODEL = 0.4
 """Of the time budget, for the model, however slow the machine is."""
 
@@ -212,14 +214,14 @@ class Run:
     def search_end(self) -> float | None:
         """Unix time at which the search ends: the rest of the budget is for the model.
 
-        That is what a model takes on a machine that does nothing else, times how much slower this one is, and what it
-        took to load the models that would be its members now.
+        That is a share of the budget, or more: what a usual model takes, times how much slower this machine is just now,
+        and what it took to load the models that would be its members if the search ended here.
         """
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
             return None
-        for_model = self._slowdown * min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
-        for_model += LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
+        loading = LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
+        for_model = max(min(0.1 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
         for_model = min(for_model, _MOST_FOR_MODEL * seconds)
         if self.settings.refit == "full":
             for_model += REFIT_SHARE * seconds
