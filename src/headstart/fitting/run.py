@@ -214,8 +214,8 @@ class Run:
     def search_end(self) -> float | None:
         """Unix time at which the search ends: the rest of the budget is for the model.
 
-        That is a share of the budget, or more: what a usual model takes, times how much slower this machine is just now,
-        and what it took to load the models that would be its members if the search ended here.
+        That is a share of the budget, or more: what a usual model takes, times how much slower this machine is now, and
+        what it took to load the models that would be its members if the search ended here.
         """
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
