@@ -600,6 +600,25 @@ def test_no_process_to_be_had_is_an_error(monkeypatch):
         sandbox(PIPELINE, LONG, 0)
 
 
+def test_slowdown_is_wall_time_by_processor_time_of_the_start():
+    class SlowStart:
+        def __getstate__(self):
+            return {"some": 1}
+
+        def __setstate__(self, state):
+            time.sleep(3)
+
+        def __call__(self, pipeline, limits, seed, fidelity):
+            return Outcome.of(0.5)
+
+    with Sandbox(SlowStart()) as sandbox:
+        assert sandbox.slowdown == 1
+        sandbox.warm()
+        (worker,) = sandbox._pool._workers
+        spent = sum(psutil.Process(worker._process.pid).cpu_times()[:2])
+        assert sandbox.slowdown > 1 + 2 / (spent + 0.5)
+
+
 @linux
 def test_modules_of_the_user_are_imported_in_evaluations_only(tmp_path):
     (tmp_path / "own_module.py").write_text(
