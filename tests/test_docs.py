@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from headstart import HeadstartClassifier
 from headstart.testing import MetaFeaturesContract, OptimizerContract, SurrogateContract
 
 ROOT = Path(__file__).parents[1]
@@ -97,3 +98,8 @@ def test_the_space_of_the_docs():
     space = found["space"]
     for pipeline in space.sample(np.random.default_rng(0), 20):
         space.build(pipeline, 0)
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    model = HeadstartClassifier(evaluations=8, space=space, splitter=2, n_jobs=1).fit(X[::2], y[::2])
+    assert model.failures_.empty
+    assert {trial.pipeline.algorithms[1] for trial in model.history_} == {"svm", "knn"}
+    assert model.score(X[1::2], y[1::2]) > 0.9

@@ -69,6 +69,14 @@ class StudyLocked(StoreError):
     """Another process is running the study."""
 
 
+class OutOfTime(HeadstartError):
+    """The time budget was used up before anything could be tried."""
+
+
+class SandboxError(HeadstartError):
+    """No worker process can be started, for want of memory or processes."""
+
+
 class ModelFileError(HeadstartError, ValueError):
     """A model cannot be written to a file, or a file contains no readable model."""
 
@@ -105,6 +113,15 @@ def warn_user(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "headstart":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, HeadstartWarning, stacklevel=level)
+
+
+def printable(text: str) -> str:
+    """A text that can be written to any file: half of a surrogate pair, as of a file name, is spelled out.
+
+    >>> printable("caf\\udce9")
+    'caf\\\\udce9'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

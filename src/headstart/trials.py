@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from headstart.errors import InvalidInput, check_positive
+from headstart.errors import InvalidInput, check_positive, printable
 from headstart.space.pipeline import Pipeline
 
 
@@ -141,6 +141,8 @@ class Outcome:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", Status(self.status))
+        if isinstance(self.error, str):
+            object.__setattr__(self, "error", printable(self.error))
         finite = self.loss is not None and math.isfinite(self.loss)
         if (self.status is Status.OK) != finite:
             raise InvalidInput(

@@ -1,24 +1,42 @@
 """Real pipelines on real tables: outcomes, predictions, metrics, constraints, fidelities."""
 
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
+from headstart.components.balance import BalancedWeights
 from headstart.data import Dataset, DataWarning, make_splits
 from headstart.errors import InvalidInput, UnknownName
-from headstart.evaluation.live import LiveObjective, fit_model
+from headstart.evaluation.kept_models import restore
+from headstart.evaluation.live import LiveObjective, fit_model, predict_model
 from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.scoring import Metric
 from headstart.space import Algorithm, Float, Integer, Pipeline, PipelineSpace, Stage
 from headstart.testing import ObjectiveContract
 from headstart.trials import Fidelity, Limits, Status
+
+
+class OnlyLabels(ClassifierMixin, BaseEstimator):
+    """Knows no probabilities and no decisions."""
+
+    def fit(self, X, y):
+        self.model_ = LogisticRegression().fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
 
 CLASSIFIERS = PipelineSpace(
     "classifiers",
@@ -148,7 +166,7 @@ class TestOutcome:
 
     def test_models_are_kept_on_request(self):
         outcome = objective(keep_models=True)(LOGISTIC, NO_LIMIT, 0)
-        models = outcome.artefacts["models"]
+        models = restore(io.BytesIO(outcome.artefacts["models"]))
         assert len(models) == 3
         assert isinstance(models[0][-1], LogisticRegression)
         assert "models" not in objective()(LOGISTIC, NO_LIMIT, 0).artefacts
@@ -174,6 +192,38 @@ class TestOutcome:
         with Sandbox(made) as sandbox:
             outcome = sandbox(LOGISTIC, Limits(seconds=60), 0)
         assert outcome.loss == made(LOGISTIC, NO_LIMIT, 0).loss
+
+
+class TestClassifiersWithoutProbabilities:
+    def model(self, estimator, loader=load_iris):
+        X, y = loader(return_X_y=True)
+        return make_pipeline(StandardScaler(), estimator).fit(X, y), X, y
+
+    def test_two_classes_by_the_logistic_function_of_the_decision(self):
+        model, X, _ = self.model(SVC(), load_breast_cancer)
+        expected = 1 / (1 + np.exp(-model.decision_function(X)))
+        np.testing.assert_allclose(predict_model(model, X, (2,))[:, 1], expected)
+
+    def test_several_classes_by_the_softmax_of_the_decisions(self):
+        model, X, _ = self.model(SVC())
+        powers = np.exp(model.decision_function(X))
+        np.testing.assert_allclose(predict_model(model, X, (3,)), powers / powers.sum(axis=1, keepdims=True))
+
+    def test_labels_where_there_is_nothing_else(self):
+        model, X, _ = self.model(OnlyLabels())
+        found = predict_model(model, X[:100], (4,))  # a fold may lack a class
+        assert found.shape == (100, 4)
+        np.testing.assert_array_equal(found.sum(axis=1), 1)
+        np.testing.assert_array_equal(found.argmax(axis=1), model.predict(X[:100]))
+
+    def test_balanced_weights_have_what_their_classifier_has(self):
+        X, y = load_iris(return_X_y=True)
+        assert not hasattr(BalancedWeights(SVC()), "predict_proba")
+        assert not hasattr(BalancedWeights(OnlyLabels()), "decision_function")
+        assert hasattr(BalancedWeights(LogisticRegression()).fit(X, y), "predict_proba")
+        wrapped = BalancedWeights(SVC(class_weight=None)).fit(X, y)
+        expected = SVC(class_weight="balanced").fit(X, y)
+        np.testing.assert_allclose(wrapped.decision_function(X), expected.decision_function(X), atol=1e-3)
 
 
 class TestForestsInTime:

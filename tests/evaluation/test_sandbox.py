@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pytest
 
-from headstart.errors import HeadstartError, InvalidInput
+from headstart.errors import HeadstartError, InvalidInput, SandboxError
 from headstart.evaluation import _pool, _processes, _wire
 from headstart.evaluation.objective import FunctionObjective
 from headstart.evaluation.sandbox import Sandbox
@@ -542,6 +542,105 @@ def test_objective_that_cannot_be_loaded(tmp_path, monkeypatch):
         sandbox.warm(2)
 
 
+class DiesAtStart:
+    """An objective whose first workers die while they load it."""
+
+    def __init__(self, folder, times, how):
+        self.folder, self.times, self.how = folder, times, how
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        starts = len([*self.folder.iterdir()])
+        (self.folder / str(starts)).touch()
+        if starts < self.times:
+            self.how()
+
+    def __call__(self, pipeline, limits, seed, fidelity):
+        return Outcome.of(0.5)
+
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lacks_memory():
+    raise MemoryError
+
+
+def cannot_load_a_library():
+    raise ImportError("libopenblas.so: failed to map segment from shared object")
+
+
+@both_modes
+@pytest.mark.parametrize("how", [killed, lacks_memory, cannot_load_a_library])
+def test_a_worker_that_dies_at_its_start_is_started_again(tmp_path, monkeypatch, mode, how):
+    monkeypatch.setattr(_pool, "_PAUSE_SECONDS", 0.01)
+    with Sandbox(DiesAtStart(tmp_path, 2, how), mode=mode) as sandbox:
+        assert sandbox(PIPELINE, LONG, 0).ok
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_worker_that_always_dies_at_its_start_is_an_error(tmp_path, monkeypatch, warm):
+    monkeypatch.setattr(_pool, "_PAUSE_SECONDS", 0.01)
+    with Sandbox(DiesAtStart(tmp_path, 99, killed)) as sandbox:
+        with pytest.raises(SandboxError, match=r"in 3 attempts; memory may be short.*SIGKILL"):
+            sandbox.warm() if warm else sandbox(PIPELINE, LONG, 0)
+        assert len([*tmp_path.iterdir()]) == 3
+        assert sandbox._pool._workers == set()
+
+
+def test_no_process_to_be_had_is_an_error(monkeypatch):
+    def no(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(_pool, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(subprocess, "Popen", no)
+    with Sandbox(dispatch) as sandbox, pytest.raises(SandboxError, match="temporarily unavailable"):
+        sandbox(PIPELINE, LONG, 0)
+
+
+def test_slowdown_is_wall_time_by_processor_time_of_the_start():
+    class SlowStart:
+        def __getstate__(self):
+            return {"some": 1}
+
+        def __setstate__(self, state):
+            time.sleep(3)
+
+        def __call__(self, pipeline, limits, seed, fidelity):
+            return Outcome.of(0.5)
+
+    with Sandbox(SlowStart()) as sandbox:
+        assert sandbox.slowdown == 1
+        sandbox.warm()
+        (worker,) = sandbox._pool._workers
+        spent = sum(psutil.Process(worker._process.pid).cpu_times()[:2])
+        assert sandbox.slowdown > 1 + 2 / (spent + 0.5)
+
+
+@linux
+def test_modules_of_the_user_are_imported_in_evaluations_only(tmp_path):
+    (tmp_path / "own_module.py").write_text(
+        "import os, pathlib\n"
+        f"with pathlib.Path({str(tmp_path / 'pids')!r}).open('a') as file:\n    file.write(f'{{os.getpid()}}\\n')\n"
+    )
+
+    def imports(pipeline):
+        import sys
+
+        sys.path.insert(0, str(tmp_path))
+        import own_module  # noqa: F401
+
+        return os.getppid()
+
+    with Sandbox(imports, mode="fork") as sandbox:
+        (worker,) = {sandbox(PIPELINE, LONG, 0).loss for _ in range(3)}
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 3
+    assert worker not in pids
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads(threads):
     with Sandbox(dispatch, threads=threads) as sandbox:
@@ -670,22 +769,6 @@ def test_what_an_evaluation_imports_is_there_for_the_next():
 
     with Sandbox(imports, mode="fork") as sandbox:
         assert [sandbox(PIPELINE, LONG, 0).loss for _ in range(3)] == [0.0, 1.0, 1.0]
-
-
-@linux
-def test_an_objective_rehearses_once_in_each_worker(tmp_path):
-    class Rehearsed:
-        ready = 0
-
-        def rehearse(self):
-            self.ready += 1
-
-        def __call__(self, pipeline, limits, seed, fidelity):
-            self.ready += 10  # in a fork: the next evaluation does not see it
-            return Outcome.of(self.ready)
-
-    with Sandbox(Rehearsed(), mode="fork") as sandbox:
-        assert [sandbox(PIPELINE, LONG, 0).loss for _ in range(3)] == [11.0, 11.0, 11.0]
 
 
 @linux
@@ -989,8 +1072,11 @@ def test_a_fork_of_the_main_process_leaves_the_data_alone():
 @both_modes
 def test_a_deadline_counts_the_start_of_a_worker(mode):
     class SlowStart:
-        def rehearse(self):
+        def __setstate__(self, state):
             time.sleep(3)
+
+        def __getstate__(self):
+            return {"some": 1}
 
         def __call__(self, pipeline, limits, seed, fidelity):
             return Outcome.of(0.5)

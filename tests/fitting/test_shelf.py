@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from headstart.constraints import Constraint
+from headstart.evaluation.kept_models import keep
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
 from headstart.trials import Limits, Outcome, Status
@@ -30,7 +30,7 @@ class Made:
         models: Any = [f"model {seed}", "x" * self.size]
         if self.folder is not None:
             path = self.folder / f"{seed}.pkl"
-            path.write_bytes(pickle.dumps(models))
+            path.write_bytes(keep(models, lambda _: None))
             models = path
         return Outcome.of(loss, artefacts={"models": models, "predictions": [1]})
 

@@ -307,6 +307,34 @@ class TestCallbacks:
         study.run(evaluations=7)  # a stop holds for one run
         assert seen == [0, 1, 2, 3, 4, 5, 6]
 
+    def test_may_end_a_run_before_its_time(self):
+        study = Study(
+            live_task(), synthetic(), callbacks=[lambda s, t: s.end_by(time.time() - 1) if t.number else None]
+        )
+        assert len(study.run(seconds=600)) <= 3
+        assert study.reason == "seconds"
+        study.end_by(0.0)  # nothing runs
+        assert len(study.run(evaluations=6)) == 6
+
+    def test_may_not_make_a_run_longer(self):
+        study = Study(live_task(), synthetic(), callbacks=[lambda s, t: s.end_by(time.time() + 600)])
+        study.run(seconds=0.2)
+        assert study.reason == "seconds"
+
+    def test_may_change_the_limits_of_evaluations_to_come(self):
+        class Noted:
+            limits = []  # noqa: RUF012
+
+            def __call__(self, pipeline, limits, seed, fidelity):
+                self.limits.append(limits.seconds)
+                return Outcome.of(0.5)
+
+        def callback(study, trial):
+            study.limits = replace(study.limits, seconds=2 * study.limits.seconds)
+
+        Study(live_task(), Noted(), limits=Limits(seconds=1), callbacks=[callback]).run(evaluations=4)
+        assert Noted.limits == [1, 2, 4, 8]
+
     def test_one_that_raises_loses_nothing(self, tmp_path):
         def callback(study, trial):
             if trial.number == 2:

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -119,7 +120,10 @@ def _fit(
     table: Path, request: FitRequest, earlier: dict[str, Any] | None, folder: Folder, display: Display
 ) -> dict[str, Any]:
     """Fit and write everything; returns the report."""
-    dataset = _read(table, request)
+    from headstart.fitting.clock import within
+
+    with within(request.seconds, f"reading {table}"):
+        dataset = _read(table, request)
     request = _with_defaults(request, str(dataset.task))
     if earlier is not None and earlier.get("key") != dataset.key:
         raise InvalidInput(
@@ -127,17 +131,26 @@ def _fit(
             f"{earlier.get('table')} had; start a new fit with another --out"
         )
     folder.begin({"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()})
+    ready = Thread(target=_prepare_saving, daemon=True)  # while workers start and search
     try:
+        ready.start()
         estimator, reason = _search(dataset, request, earlier is not None, folder, display)
     except BaseException:
         if earlier is None and (display.run is None or not len(display.run.history)):
             folder.undo()
         raise
     display.signals.making = True
+    ready.join()
     _write(estimator, folder)
     report = _report(table, request, folder, display, estimator, reason)
     write_json(folder.report, report)
     return report
+
+
+def _prepare_saving() -> None:
+    from headstart.fitting.trusted import prepare_saving
+
+    prepare_saving()
 
 
 def _with_defaults(request: FitRequest, task: str) -> FitRequest:
@@ -181,7 +194,7 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
             )
     names = estimator.get_params(deep=False).keys() - {"kinds", "store"}  # the dataset has the kinds
     estimator.set_params(**{name: getattr(request, name) for name in names}, store=folder.store)
-    reserve = 0.0 if request.seconds is None else min(0.1 * request.seconds, 2.0)  # to write the model
+    reserve = 0.0 if request.seconds is None else _writing_seconds(request.seconds)
     try:
         estimator.fit(dataset, resume=resume, progress=display, started=cli.began, reserve=reserve)
     except KeyboardInterrupt:
@@ -195,6 +208,16 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
         return estimator, "interrupted"
     assert display.run is not None
     return estimator, str(display.run.study.reason or "seconds")
+
+
+_WRITING_SECONDS = 0.5
+"""Of a processor, to write a usual model."""
+
+
+def _writing_seconds(budget: float) -> float:
+    """What to leave of a budget to write the model: more on a machine that is busy, as our own start tells."""
+    slowdown = (time.time() - cli.began) / max(time.process_time(), 1e-3)
+    return min(max(min(0.1 * budget, 2.0), slowdown * _WRITING_SECONDS), 0.3 * budget)
 
 
 def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:

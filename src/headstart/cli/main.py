@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from time import time as time_now
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -528,7 +531,18 @@ def main(args: Sequence[str] | None = None) -> None:
             code = getattr(error, "exit_code", MISTAKE)
         else:
             code = report(error)
-    sys.exit(code or 0)
+    if args is not None:
+        sys.exit(code or 0)
+    leave(code or 0)
+
+
+def leave(code: int) -> NoReturn:
+    """End this program as Python does, except for freeing all that is loaded, which takes a third of a second."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 ====  ==========================================================================================
 0     done; also a fit that Ctrl-C stopped and that has a model
-1     the system failed: a full disk, a damaged store, no network, too little memory
+1     the system failed: a full disk, a damaged store, no network, too little memory or time
 2     a mistake in what was typed or in the table
 129   stopped by SIGHUP
 130   stopped by Ctrl-C without a model
@@ -25,10 +25,9 @@ import typer
 from headstart.errors import (
     HeadstartError,
     HeadstartWarning,
-    MetaDataError,
-    ModelFileError,
-    NumericalError,
-    StoreError,
+    InvalidInput,
+    MissingDependency,
+    NeedsTable,
     StudyExists,
     StudyLocked,
 )
@@ -91,10 +90,8 @@ def report(error: BaseException) -> int:
         return 0
     if isinstance(error, HeadstartError):
         say(str(error))
-        failed = isinstance(error, StoreError | NumericalError | ModelFileError | MetaDataError) and not isinstance(
-            error, StudyExists | StudyLocked
-        )
-        return FAILURE if failed else MISTAKE
+        mistake = isinstance(error, InvalidInput | MissingDependency | NeedsTable | StudyExists | StudyLocked)
+        return MISTAKE if mistake else FAILURE
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
         say(f"{where}{error.strerror or error}")

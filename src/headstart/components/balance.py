@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from headstart.components._shared import row_weights
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    return lambda wrapper: hasattr(getattr(wrapper, "estimator_", wrapper.estimator), method)
 
 
 class BalancedWeights(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -30,5 +36,10 @@ class BalancedWeights(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         return self.estimator_.predict(X)
 
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         return self.estimator_.predict_proba(X)
+
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        return self.estimator_.decision_function(X)

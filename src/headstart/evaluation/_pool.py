@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headstart.errors import HeadstartError
+from headstart.errors import HeadstartError, SandboxError
 from headstart.evaluation import _wire
 from headstart.evaluation._processes import NotReady, NotStarted, WorkerProcess, WorkerSetup, kill_strays
 from headstart.trials import Limits, Outcome, Status
 
 _LINGER_SECONDS = 60.0
 _ATTEMPTS = 3
+_PAUSE_SECONDS = 0.5
 
 _pools: dict[str, WorkerPool] = {}
 _pools_lock = threading.RLock()
@@ -58,6 +59,8 @@ class WorkerPool:
         self._closed = False
         self._interruptions = 0
         self._users = 0
+        self.slowdown = 1.0
+        """Of the worker that became ready last."""
         self._used_at = time.monotonic()
         self._numbers = itertools.count()
         self.forget_workers()
@@ -120,14 +123,20 @@ class WorkerPool:
 
     def evaluate(self, request: Mapping[str, Any], limits: Limits) -> tuple[Outcome, Mapping[str, str]]:
         """Outcome of a request by any worker, and the paths of its artefacts."""
-        problem = ""
+        problem, began = "", False
         interruptions = self._interruptions
-        for _ in range(_ATTEMPTS):
-            worker = self._take()
+        for attempt in range(_ATTEMPTS):
+            self._pause(attempt, limits.left)
+            try:
+                worker = self._take()
+            except OSError as error:  # no process, or no memory for one
+                problem = str(error)
+                continue
             try:
                 worker.wait_ready(limits.left)
+                began = True
                 now = limits.now()
-                outcome, artefacts = worker.evaluate({**request, "limits": now}, now)
+                outcome, artefacts = worker.evaluate({**request, "limits": now}, now, limits.left)
             except NotReady:
                 return Outcome.failed(Status.TIMEOUT, "the deadline passed before a worker was ready"), {}
             except NotStarted as error:
@@ -144,23 +153,41 @@ class WorkerPool:
             ended = self._ended(interruptions)
             if ended:
                 return Outcome.failed(Status.CRASHED, f"the sandbox was {ended} during the evaluation"), {}
-        return Outcome.failed(Status.CRASHED, f"no sandbox worker could run the evaluation: {problem}"), {}
+        if began:
+            return Outcome.failed(Status.CRASHED, f"no sandbox worker could run the evaluation: {problem}"), {}
+        raise _not_started(problem)
 
     def warm(self, count: int) -> None:
         """Start workers until there are `count`, and wait until they are ready."""
-        with self._lock:
-            self._check_open()
-            running = sum(worker.alive for worker in self._workers)
-            new = [self._start() for _ in range(count - running)]
-        try:
-            for worker in new:
-                worker.wait_ready()
-        except BaseException:
-            for worker in new:
-                worker.kill()
-            raise
-        finally:
-            self._give_back(new)
+        problem = ""
+        for attempt in range(_ATTEMPTS):
+            self._pause(attempt, None)
+            new: list[WorkerProcess] = []
+            try:
+                with self._lock:
+                    self._check_open()
+                    running = sum(worker.alive for worker in self._workers)
+                    for _ in range(count - running):
+                        new.append(self._start())
+                for worker in new:
+                    worker.wait_ready()
+            except (NotStarted, OSError) as error:
+                problem = str(error)
+            except BaseException:
+                for worker in new:
+                    worker.kill()
+                raise
+            else:
+                return
+            finally:
+                self._give_back(new)
+        raise _not_started(problem)
+
+    @staticmethod
+    def _pause(attempt: int, left: float | None) -> None:
+        """Let the machine recover before a worker is started again."""
+        if attempt:
+            time.sleep(min(_PAUSE_SECONDS * attempt, float("inf") if left is None else left))
 
     def _ended(self, interruptions: int) -> str:
         """What ended the evaluations that began when there had been so many interruptions, if anything did."""
@@ -218,11 +245,19 @@ class WorkerPool:
         with self._lock:
             self._used_at = time.monotonic()
             for worker in workers:
+                self.slowdown = max(1.0, worker.slowdown or self.slowdown)
                 if worker.alive and not self._closed:
                     self._idle.append(worker)
                 else:
                     self._workers.discard(worker)
                     worker.kill()
+
+
+def _not_started(problem: str) -> SandboxError:
+    return SandboxError(
+        f"a worker process could not be started in {_ATTEMPTS} attempts; memory may be short: end other programs, or "
+        f"run fewer jobs. The last attempt: {problem}"
+    )
 
 
 def _close_all() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from headstart.errors import HeadstartError, SandboxWarning
+from headstart.errors import HeadstartError, SandboxError, SandboxWarning
 from headstart.evaluation import _verdicts, _wire
 from headstart.evaluation._trees import ServedMemory, kill, kill_tree
 from headstart.trials import Limits, Outcome, Status
@@ -114,6 +114,9 @@ class WorkerProcess:
         self._killed = False
         self._ready = False
         self._measures = True
+        self._started = self._answered = time.monotonic()
+        self.slowdown: float | None = None
+        """How many times as long its start took as it had a processor, once it is ready; 1 if nothing else ran."""
         package_root = str(Path(__file__).parents[2])
         environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(setup.threads)) | {_wire.MARK: mark}
         # An own session, or on Windows an own group: a Ctrl-C in the terminal is for the main process alone.
@@ -150,7 +153,17 @@ class WorkerProcess:
         return not self._killed and self._process.poll() is None
 
     def wait_ready(self, seconds: float | None = None) -> None:
-        """Return when the objective is loaded; raises `HeadstartError` if it cannot be, `NotReady` if it is late."""
+        """Return when the objective is loaded.
+
+        Raises
+        ------
+        HeadstartError
+            It cannot be loaded.
+        NotReady
+            It is late.
+        NotStarted
+            The worker died, as it does when memory runs out.
+        """
         if self._ready:
             return
         try:
@@ -158,26 +171,42 @@ class WorkerProcess:
         except _Late:
             if seconds is not None and seconds < _READY_SECONDS:
                 raise NotReady from None
-            raise HeadstartError(f"a sandbox worker was not ready within {_READY_SECONDS:.0f} s") from None
+            raise SandboxError(f"a sandbox worker was not ready within {_READY_SECONDS:.0f} s") from None
         except (_Lost, _wire.BrokenFrame):
-            raise HeadstartError(f"a sandbox worker died while starting: {self._last_words()}") from None
+            problem = f"it died while it started: {self._last_words()}"
+            self.kill()
+            raise NotStarted(problem) from None
+        if message.get("again"):
+            self.kill()
+            raise NotStarted(f"it had not enough memory: {message['failed']}")
         if "failed" in message:
             raise HeadstartError(
                 "the objective must be loadable in another process; modules that it uses must be importable there. "
                 f"Error: {message['failed']}"
             )
         self._ready = True
+        # To load libraries is work of ours alone; an evaluation may wait for something else.
+        self.slowdown = (self._answered - self._started) / max(float(message["processor_seconds"]), 1e-3)
         self._measures = bool(message["memory"])
         for name in message["missing"]:
             logger.debug("module %s cannot be preloaded and is skipped", name)
 
-    def evaluate(self, request: Mapping[str, Any], limits: Limits) -> tuple[Outcome, dict[str, str]]:
+    def evaluate(
+        self, request: Mapping[str, Any], limits: Limits, left: float | None = None
+    ) -> tuple[Outcome, dict[str, str]]:
         """Outcome of a request, and the paths of its artefacts. The worker may be dead afterwards.
+
+        Parameters
+        ----------
+        left
+            Seconds within which it must begin.
 
         Raises
         ------
         NotStarted
             The worker was lost before it began.
+        NotReady
+            It did not begin in time.
         """
         self._tail.clear()
         if limits.bytes is not None and not self._measures:
@@ -185,9 +214,11 @@ class WorkerProcess:
         try:
             watch = _MemoryWatch(self._process.pid, self._setup, limits) if self._setup.mode == "serve" else None
             self._send(request)
-            self._receive(_STARTED_SECONDS)
+            self._receive(_STARTED_SECONDS if left is None else min(left, _STARTED_SECONDS))
         except (OSError, psutil.Error, _Late, _Lost, _wire.BrokenFrame) as error:
             self.kill()
+            if isinstance(error, _Late) and left is not None and left < _STARTED_SECONDS:
+                raise NotReady from None
             raise NotStarted(f"{type(error).__name__}: {self._last_words()}") from None
         started = time.monotonic()
         try:
@@ -284,6 +315,7 @@ class WorkerProcess:
         with self._process.stdout as pipe:
             try:
                 while (body := _wire.receive(pipe.fileno())) is not None:
+                    self._answered = time.monotonic()
                     self._messages.put(body)
                 self._messages.put(_Lost())
             except _wire.BrokenFrame as error:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, MissingDependency, SpaceError
 from headstart.evaluation.constraints import FittedFold, measures, timed
+from headstart.evaluation.kept_models import UnusableModel, keep
 from headstart.evaluation.objective import outcome_of
 from headstart.evaluation.prediction import predict_model
 from headstart.evaluation.scoring import Metric
@@ -31,6 +32,8 @@ _FIRST_TREES = 10
 """The first part of a forest, by which the time of the others is told, is one of so many."""
 _CAUTION = 0.8
 """Of the trees that should fit into the time that is left, how many are tried."""
+_TRIED_ROWS = 5
+"""Rows that a model predicts after it was pickled and read back."""
 
 
 class LiveObjective:
@@ -47,7 +50,7 @@ class LiveObjective:
     constraints
         Names of values to measure, or names with functions; see `headstart.evaluation.constraints`.
     keep_models
-        Keep the fitted model of each fold as the artefact ``models``.
+        Keep the fitted model of each fold: the artefact ``models`` has the bytes of `headstart.evaluation.kept_models`.
 
     Notes
     -----
@@ -85,12 +88,6 @@ class LiveObjective:
         self._measures = measures(constraints, dataset, self.metric, validated)
         self.keep_models = keep_models
 
-    def rehearse(self) -> None:
-        """Fit the default pipeline to a few rows, so that libraries are loaded and their caches filled."""
-        train, valid = self.splits[0]
-        few = _some_of_each(self._y[train], 10)
-        self._fit(self.space.default(), train[few], valid[:20], seed=0)
-
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         seconds = limits.now().seconds  # the sandbox keeps it; boosting is told, to end before
         until = None if seconds is None else time.monotonic() + _FITTING_SHARE * seconds
@@ -122,7 +119,11 @@ class LiveObjective:
         predictions = _mean(total, count)
         artefacts: dict[str, Any] = {"predictions": predictions}
         if self.keep_models:
-            artefacts["models"] = models
+            few = self._rows(folds[-1][1][:_TRIED_ROWS])
+            try:
+                artefacts["models"] = keep(models, lambda model: predict_model(model, few, self._shape))
+            except UnusableModel as error:
+                return Outcome.failed(Status.INVALID, str(error), fidelity=fidelity)
         defined = self._defined(losses, predictions)
         return Outcome.of(
             float(np.mean(defined)),
@@ -267,10 +268,3 @@ def is_predicted(predictions: Array) -> NDArray[np.bool_]:
 def _mean(total: Array, count: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         return (total.T / np.where(count > 0, count, np.nan)).T
-
-
-def _some_of_each(y: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Positions of a few rows, of every class where there are classes."""
-    if y.dtype.kind == "f":
-        return np.arange(min(len(y), 3 * n))
-    return np.concatenate([np.flatnonzero(y == label)[:n] for label in np.unique(y)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import time
 import traceback
@@ -12,6 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Limits, Outcome, Status
 
+_MEMORY_SIGNS = ("bad_alloc", "failed to map segment", "Cannot allocate memory")
+
 
 @runtime_checkable
 class Objective(Protocol):
@@ -20,9 +23,7 @@ class Objective(Protocol):
     It must be safe to call from several threads at once. It may have
 
     - ``interrupt()``, which ends the calls under way;
-    - ``close()``, which frees what it holds;
-    - ``rehearse()``, which does once what every evaluation would do first (imports, caches of libraries) and leaves no
-      other trace. A sandbox has its workers rehearse before they take requests, so that evaluations need not.
+    - ``close()``, which frees what it holds.
     """
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
@@ -61,8 +62,9 @@ def outcome_of(call: Callable[[], Any], fidelity: Fidelity = FULL) -> Outcome:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory was not to be had, in Python or in a library written in C++."""
-    return isinstance(error, MemoryError) or "bad_alloc" in str(error)
+    """Whether an error says that memory was not to be had: in Python, in a C++ library, to load a library."""
+    lacks = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return lacks or isinstance(error, MemoryError) or any(sign in str(error) for sign in _MEMORY_SIGNS)
 
 
 def describe(error: BaseException, frames: int = 4) -> str:
@@ -92,8 +94,6 @@ class FunctionObjective:
             raise TypeError(f"function must be callable, got {type(function).__name__}")
         self.function = function
         self._extras = [name for name in ("seed", "fidelity") if name in _parameters(function)]
-        if hasattr(function, "rehearse"):
-            self.rehearse = function.rehearse
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         del limits  # nothing in this process can enforce them

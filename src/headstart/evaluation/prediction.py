@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 Array = NDArray[np.float64]
 
@@ -79,7 +80,11 @@ def rows_at_once(columns: int) -> int:
 
 
 def predict_model(model: Any, X: Any, shape: tuple[int, ...]) -> Array:
-    """Predictions of a fitted pipeline: (n, classes) probabilities with a column for every class, or (n,) numbers."""
+    """Predictions of a fitted pipeline: (n, classes) probabilities with a column for every class, or (n,) numbers.
+
+    A classifier without ``predict_proba`` is taken by its ``decision_function``, as logits, and one that has neither by
+    its labels, as probabilities of 0 and 1.
+    """
     return Predictor([model], [1.0], shape)(X)
 
 
@@ -168,8 +173,10 @@ def _predictions(last: Any, shape: tuple[int, ...]) -> Callable[[Any], Array]:
     if not shape:
         values = _forest(inner) or inner.predict
         return lambda X: np.asarray(values(X), dtype=np.float64).reshape(X.shape[0])
+    probabilities = _forest(inner) or _class_shares(inner)
+    if probabilities is None:
+        return lambda X: np.eye(shape[0])[np.asarray(inner.predict(X)).astype(np.int64).reshape(X.shape[0])]
     places = np.asarray(inner.classes_, dtype=np.int64)
-    probabilities = _forest(inner) or inner.predict_proba
     if np.array_equal(places, np.arange(*shape)):
         return lambda X: np.asarray(probabilities(X), dtype=np.float64)
 
@@ -179,6 +186,25 @@ def _predictions(last: Any, shape: tuple[int, ...]) -> Callable[[Any], Array]:
         return found
 
     return for_all_classes
+
+
+def _class_shares(estimator: Any) -> Callable[[Any], Array] | None:
+    """Probabilities (n, classes that it knows), or the softmax of decisions; None if it has neither."""
+    if hasattr(estimator, "predict_proba"):
+        found: Callable[[Any], Array] = estimator.predict_proba
+        return found
+    if not hasattr(estimator, "decision_function"):
+        return None
+    if len(estimator.classes_) > 2 and getattr(estimator, "decision_function_shape", "ovr") == "ovo":
+        return None
+
+    def shares(X: Any) -> Array:
+        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+        return np.asarray(softmax(scores, axis=1))
+
+    return shares
 
 
 def _forest(estimator: Any) -> Callable[[Any], Any] | None:

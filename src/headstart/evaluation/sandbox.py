@@ -152,6 +152,11 @@ class Sandbox:
             missing.append("memory is counted with an allowance for the size of the objective's data")
         return tuple(missing)
 
+    @property
+    def slowdown(self) -> float:
+        """How many times slower than alone on a machine a worker was when it started; 1 before any has."""
+        return self._pool.slowdown
+
     def warm(self, n: int = 1) -> None:
         """Start workers until there are `n`, all at once, and return when they are ready."""
         self._pool.warm(n)

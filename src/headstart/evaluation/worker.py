@@ -8,15 +8,19 @@ itself and is watched, and if need be killed, by the process that started it.
 from __future__ import annotations
 
 import faulthandler
+import functools
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import pickle
 import queue
 import select
 import signal
+import site
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -85,6 +89,30 @@ def _preload(modules: tuple[str, ...]) -> list[str]:
     return missing
 
 
+class _TakesLong(BaseException):
+    """An import does. No `Exception`, or the module that is imported might go on after it."""
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    """Where installed modules are, and this package."""
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    found = [*map(sysconfig.get_path, names), *site.getsitepackages(), site.getusersitepackages()]
+    return tuple(os.path.join(os.path.realpath(path), "") for path in [*found, str(Path(__file__).parents[1])])
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a module belongs to Python, to an installed library or to this package; imports nothing."""
+    try:
+        spec = importlib.util.find_spec(name.partition(".")[0])
+    except (ImportError, ValueError):
+        return False
+    if spec is None or spec.origin in ("built-in", "frozen"):
+        return spec is not None
+    places = [spec.origin] if spec.origin else [*(spec.submodule_search_locations or ())]
+    return bool(places) and all(os.path.realpath(place).startswith(_library_folders()) for place in places)
+
+
 def _freeze() -> None:
     """Keep the collector of each fork from writing to, and so copying, all that is loaded."""
     gc.collect()
@@ -120,15 +148,13 @@ class Worker:
         try:
             missing = _preload(self._setup["preload"])
             self._objective = _wire.load_payload(self._setup["payload"])
-            rehearse = getattr(self._objective, "rehearse", None)
-            if rehearse is not None:
-                rehearse()
         except BaseException as error:
-            _answer(self._answers, {"failed": describe(error)})
+            _answer(self._answers, {"failed": describe(error), "again": out_of_memory(error)})
             self.leave()
         # In the other mode, the sandbox measures memory itself.
         measures = not self._forks or usage(os.getpid()) is not None
-        _answer(self._answers, {"ready": True, "missing": missing, "memory": measures})
+        ready = {"ready": True, "missing": missing, "memory": measures, "processor_seconds": time.process_time()}
+        _answer(self._answers, ready)
 
     def run(self) -> None:
         """Answer until the sandbox is gone."""
@@ -181,26 +207,29 @@ class Worker:
     def _learn(self, modules: list[str]) -> None:
         """Import what an evaluation imported, so that the next forks have it.
 
-        Libraries import much of themselves when it is first used: in a fork, that would be in every evaluation. A
-        module that takes long here, where no limit holds, is given up for good.
+        Libraries import much of themselves when it is first used: in a fork, that would be in every evaluation. Only
+        installed libraries: no limit holds here, and a module of the user's own could do anything. What takes long
+        is given up for good.
         """
 
         def give_up(*_: object) -> NoReturn:
-            raise TimeoutError
+            raise _TakesLong
 
+        deadline = time.monotonic() + _LEARN_SECONDS
         old = signal.signal(signal.SIGALRM, give_up)
         try:
             for name in modules:
-                if name in self._given_up or name in sys.modules:
+                if name in self._given_up or name in sys.modules or not _is_installed(name):
                     continue
-                signal.setitimer(signal.ITIMER_REAL, _LEARN_SECONDS)
-                try:
-                    importlib.import_module(name)
-                except BaseException:
-                    self._given_up.add(name)
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
+                self._given_up.add(name)
+                signal.setitimer(signal.ITIMER_REAL, max(deadline - time.monotonic(), 1e-3), 0.1)
+                importlib.import_module(name)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                self._given_up.discard(name)
+        except BaseException:
+            pass  # no other module this time
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, old)
         _freeze()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +17,9 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.constraints import total_excess
-from headstart.errors import warn_user
+from headstart.errors import printable, warn_user
 from headstart.evaluation.constraints import pickled_size, timed
-from headstart.evaluation.live import fit_model, is_predicted
+from headstart.evaluation.live import is_predicted
 from headstart.evaluation.scoring import Metric
 from headstart.fitting import reports
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
@@ -28,12 +28,12 @@ from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, evaluate_all, more_rounds, stopped_at
 from headstart.fitting.saving import saved_size, table_content
 from headstart.fitting.shelf import Shelf
+from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
 from headstart.fitting.summary import Summary, summarise
 from headstart.space.pipeline import Pipeline
-from headstart.trials import Limits, Trial
+from headstart.trials import Fidelity, Limits, Trial
 
 if TYPE_CHECKING:
-    from headstart.data.dataset import Dataset
     from headstart.fitting.run import Run
 
 Array = NDArray[np.float64]
@@ -43,10 +43,12 @@ _FIRST = 5
 """So many of the best pipelines, taken together, say about where thresholds are."""
 SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
-SIMPLE_ROWS = 2000
-"""Most rows that the simple model is fitted to."""
 FAST_LOSS = 0.01
 """Of what the best model gains over a constant, what a fast one may lose."""
+_SIMPLE_SHARES = (0.1, 1.0)
+"""Of the rows of the simple model, one after the other."""
+LOADING_SECONDS = 1.5
+"""Seconds that are kept free to load models for each second that it took in their own process."""
 LOADED_BYTES = 1.5
 """Most memory that models take for each byte of their file; forests, boosters and kernel machines were measured."""
 
@@ -65,10 +67,12 @@ class Assembly:
         self.run = run
         self.score: float | None = None
         self._last_judged: Array | None = None
+        self._unusable: set[int] = set()
+        """Trials whose models cannot be loaded."""
 
     def make(self) -> Model:
         """The model, made in the time that is left."""
-        candidates = self._with_models(self.run.candidates())
+        candidates = self._with_models([t for t in self.run.candidates() if t.number not in self._unusable])
         if not candidates:
             return self._simple()
         if self.run.task.constraints:
@@ -85,6 +89,8 @@ class Assembly:
         if self.run.settings.deploy == "fast":
             weights = self._smallest(candidates, predictions, weights, validated)
         members = self._members(candidates, weights)
+        if not members:
+            return self.make()  # of others
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
@@ -133,7 +139,7 @@ class Assembly:
             predictions = predictions_of(trial)
             validated = np.flatnonzero(is_predicted(predictions))
             decisions, measured = self._decisions_within_bounds(trial, predictions[validated], validated)
-            for form, member in self._forms(self._members([trial], np.ones(1))[0]):
+            for form, member in (found for m in self._members([trial], np.ones(1)) for found in self._forms(m)):
                 own = self._measured(member)
                 values = measured | own
                 excess = total_excess(run.task.constraints, values)
@@ -144,10 +150,10 @@ class Assembly:
                     break
                 if form == "bag" and (over := self._exceeded(values, own)):
                     run.notes.append(f"the models of all folds together have {over}, so one is used")
-            assert nearest is not None
-            if nearest[0] == 0 or (run.end is not None and time.time() > run.end):
+            if nearest is not None and (nearest[0] == 0 or (run.end is not None and time.time() > run.end)):
                 break
-        assert nearest is not None
+        if nearest is None:
+            return self._simple()
         excess, member, decisions, form, values, self.score, run.notes = nearest
         if excess:
             message = (
@@ -254,7 +260,14 @@ class Assembly:
         return summarise(run, self._last_judged, decisions.factors is None, rows)
 
     def _models(self, trial: Trial) -> list[Any] | None:
-        return self.run.shelf.models(self.run.seed_of(trial.number))
+        """The fitted models of a trial; None, with a note, if a class of the user's does not let itself be loaded."""
+        try:
+            return self.run.shelf.models(self.run.seed_of(trial.number))
+        except (Exception, SystemExit) as error:
+            self._unusable.add(trial.number)
+            why = printable(f"{type(error).__name__}: {error}")
+            self.run.notes.append(f"trial {trial.number} was left out, for its fitted models cannot be loaded: {why}")
+            return None
 
     def _loss(self, rows: NDArray[np.int64], predictions: Array, metric: Metric | None = None) -> float:
         assert self.run.dataset.y is not None
@@ -324,12 +337,11 @@ class Assembly:
         if there or not candidates:
             return there
         self.run.progress.phase(self.run, "fitting the best pipeline again")
-        with ExitStack() as stack:
-            self.run.shelf.objective = self.run.sandboxed(self.run.objective, stack)
-            for trial in candidates[:3]:
-                wanted = [(trial.pipeline, self.run.seed_of(trial.number), trial.proposal.fidelity)]
-                if evaluate_all(self.run.shelf, wanted, self._last_limits(0.9), 1):
-                    return [trial]
+        self.run.shelf.objective = self.run.evaluator()
+        for trial in candidates[:3]:
+            wanted = [(trial.pipeline, self.run.seed_of(trial.number), trial.proposal.fidelity)]
+            if evaluate_all(self.run.shelf, wanted, self._last_limits(0.9), 1):
+                return [trial]
         return []
 
     def _members(self, trials: Sequence[Trial], weights: Array) -> list[Member]:
@@ -339,14 +351,18 @@ class Assembly:
         """
         sizes = np.array([len(train) for train, _ in self.run.plan.splits])
         chosen = [(trial, weight) for trial, weight in zip(trials, weights.tolist(), strict=True) if weight > 0]
+        self.run.release()  # the memory of workers, which are not needed any more
         chosen = self._that_fit(chosen)
-        members = []
+        members: list[Member] = []
         for trial, weight in chosen:
-            models = self._models(trial) or []
+            models = self._models(trial)
+            if not models:
+                continue
             large = np.flatnonzero(sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max())
             kept, rows = [models[i] for i in large], self._rows_of(trial.number, large)
             members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept, rows))
-        return members
+        total = sum(member.weight for member in members)
+        return [replace(member, weight=member.weight / total) for member in members]
 
     def _trial(self, number: int) -> Trial:
         return next(trial for trial in self.run.history if trial.number == number)
@@ -357,25 +373,35 @@ class Assembly:
         return len(np.unique(np.concatenate([splits[i][0] for i in folds])))
 
     def _that_fit(self, chosen: list[tuple[Trial, float]]) -> list[tuple[Trial, float]]:
-        """Those whose models fit into the memory that is left, the heaviest first; one at least, the smallest."""
-        limit = self.run.settings.memory_limit
-        if limit is None:
-            return chosen
-        left = limit - psutil.Process().memory_info().rss
-        sizes = {t.number: LOADED_BYTES * self.run.shelf.size(self.run.seed_of(t.number)) for t, _ in chosen}
-        kept = set()
-        for trial, _ in sorted(chosen, key=lambda item: -item[1]):
-            if sizes[trial.number] <= left:
-                kept.add(trial.number)
-                left -= sizes[trial.number]
+        """Those whose models can be loaded in the memory and time that are left, the heaviest first; one at least.
+
+        What it takes is known from when the models were made, under the load that the machine had then.
+        """
+        limit, end, shelf = self.run.settings.memory_limit, self.run.end, self.run.shelf
+        memory = math.inf if limit is None else limit - psutil.Process().memory_info().rss
+        seconds = math.inf if end is None else end - time.time()
+        kept: dict[int, float] = {}
+        costs: dict[int, tuple[float, float]] = {}
+        over: Counter[str] = Counter()
+        for trial, weight in sorted(chosen, key=lambda item: -item[1]):
+            seed = self.run.seed_of(trial.number)
+            size, duration = LOADED_BYTES * shelf.size(seed), LOADING_SECONDS * shelf.loading_seconds(seed)
+            costs[trial.number] = size, duration
+            if size > memory:
+                over[f"do not fit into the memory_limit of {limit:.3g} bytes"] += 1
+            elif duration > seconds:
+                over["cannot be loaded in the time that is left"] += 1
+            else:
+                memory, seconds = memory - size, seconds - duration
+                kept[trial.number] = weight
         if not kept:
-            kept.add(min(sizes, key=lambda number: sizes[number]))
+            kept[min(costs, key=lambda number: costs[number])] = 1.0
         if len(kept) < len(chosen):
+            why = over.most_common(1)[0][0]
             self.run.notes.append(
-                f"{len(chosen) - len(kept)} of {len(chosen)} members were left out, for their fitted models do not fit "
-                f"into the memory_limit of {limit:.3g} bytes"
+                f"{len(chosen) - len(kept)} of {len(chosen)} members were left out, for their fitted models {why}"
             )
-        total = sum(weight for trial, weight in chosen if trial.number in kept)
+        total = sum(kept.values())
         return [(trial, weight / total) for trial, weight in chosen if trial.number in kept]
 
     def _last_limits(self, share: float) -> Limits:
@@ -508,17 +534,40 @@ class Assembly:
             errors = Counter(t.outcome.error for t in self.run.history if t.outcome.error)
             why = f"none of {len(self.run.history)} pipelines worked, most often: {errors.most_common(1)[0][0]}"
             advice = "see failures_"
-        message = f"{why}; the model is a simple one, a small tree: {advice}"
+        tree = self._small_tree()
+        message = f"{why}; the model is a simple one, {'a constant' if tree is None else 'a small tree'}: {advice}"
         warn_user(message)
         self.run.notes.append(message)
         if self.run.task.constraints:
             self.run.notes.append("the simple model was not checked against the constraints")
-        pipeline, model = simple_model(self.run.dataset, self.run.settings.seed)
-        return self._model(
-            [Member(-1, pipeline, float("nan"), 1.0, [model], min(SIMPLE_ROWS, self.run.dataset.n_rows))],
-            Decisions(),
-            self.run.settings.refit,
-        )
+        name, model, rows = ("constant", constant(self.run.dataset), self.run.dataset.n_rows) if tree is None else tree
+        member = Member(-1, Pipeline([name]), float("nan"), 1.0, [model], rows)
+        return self._model([member], Decisions(), self.run.settings.refit)
+
+    def _small_tree(self) -> tuple[str, Any, int] | None:
+        """A small tree, first on few rows and then, if there is time for that, on more: its name, itself, its rows.
+
+        Made by a worker, for on wide tables and texts it takes long. Where it cannot, it is made here if it never does.
+        """
+        run, seed = self.run, self.run.settings.seed
+        found: tuple[str, Any, int] | None = None
+
+        def named(model: Any, rows: int) -> tuple[str, Any, int]:
+            return "decision_tree", model, min(rows, run.dataset.n_rows)
+
+        for share in _SIMPLE_SHARES:
+            left = None if run.end is None else run.end - time.time()
+            if left is not None and left <= 0:
+                break
+            shelf, started = Shelf(run.evaluator(), 1), time.time()
+            if not evaluate_all(shelf, [(SIMPLE, seed, Fidelity(share))], self._last_limits(_NEARLY_ALL), 1):
+                break
+            found = named((shelf.models(seed) or [None])[0], round(share * SIMPLE_ROWS))
+            if left is not None and 2 * (time.time() - started) / share > left:
+                break
+        if found is None and is_quick(run.dataset):
+            return named(small_tree(run.dataset, seed, QUICK_ROWS), QUICK_ROWS)
+        return found
 
 
 def predictions_of(trial: Trial) -> Array:
@@ -540,39 +589,9 @@ def _in_words(members: Sequence[Member], rows: int) -> str:
     }
     parts = [(words, len(found)) for words, found in said.items() if found]
     if members[0].number < 0:  # the simple model
-        return f"one small tree, trained on {shares[0] if shares else 'all'} of the rows"
+        what = "a constant" if members[0].pipeline.algorithms == ("constant",) else "one small tree"
+        return f"{what}, trained on {shares[0] if shares else 'all'} of the rows"
     if len(members) == 1:
         return f"one pipeline, {parts[0][0]}"
     shown = [f"each {words}" if n == len(members) else f"{n} of them {words}" for words, n in parts]
     return f"an ensemble of {len(members)} pipelines, {', '.join(shown)}"
-
-
-def simple_model(dataset: Dataset, seed: int) -> tuple[Pipeline, Any]:
-    """A small tree on some of the rows, or, if even that fails, the share of the classes or the median.
-
-    Returns
-    -------
-    What it is called, and a fitted scikit-learn pipeline for tables in the form of `Dataset.X`.
-    """
-    from sklearn.dummy import DummyClassifier, DummyRegressor
-    from sklearn.pipeline import Pipeline as SklearnPipeline
-
-    from headstart.space import catalog
-
-    assert dataset.y is not None
-    y = dataset.y
-    rows = np.sort(np.random.default_rng(seed).permutation(dataset.n_rows)[:SIMPLE_ROWS])
-    if dataset.classes is not None:  # all classes must be there
-        rows = np.union1d(rows, np.unique(y, return_index=True)[1])
-    X = dataset.X[rows] if dataset.is_sparse else dataset.X.iloc[rows]
-    weights = None if dataset.weights is None else dataset.weights[rows]
-    space = catalog.load("regression" if dataset.classes is None else "classification")
-    tree = space.default({"estimator": ["decision_tree"]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return tree, fit_model(space.build(tree, seed, dataset.preparation), X, y[rows], weights)
-        except Exception:
-            plain = DummyRegressor(strategy="median") if dataset.classes is None else DummyClassifier()
-            model = SklearnPipeline([("estimator", plain)])
-            return Pipeline(["dummy"]), model.fit(np.zeros((len(rows), 1)), y[rows])

@@ -18,6 +18,7 @@ from headstart.data.errors import TableError
 from headstart.errors import InvalidInput
 from headstart.fitting import reports
 from headstart.fitting.checks import check_features, check_pair
+from headstart.fitting.clock import within
 from headstart.fitting.model import Model
 from headstart.fitting.progress import Lines, Progress
 from headstart.fitting.settings import Parameters, Settings
@@ -108,7 +109,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
 
         started = time.time() if started is None else started
         settings = Settings.of(self)
-        dataset = self._dataset(X, y, target, sample_weight, groups, times)
+        with within(settings.seconds if isinstance(X, str | PathLike) else None, "reading the table"):
+            dataset = self._dataset(X, y, target, sample_weight, groups, times)
         if progress is None:
             progress = Lines() if self.verbose else Progress()
         if resume and self._run is not None and self._run.dataset.key == dataset.key:

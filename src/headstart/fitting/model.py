@@ -65,7 +65,8 @@ class Member:
         if n < parts:
             return np.full((n, parts), 1 / n)
         belongs = np.equal.outer(np.arange(n) % parts, np.arange(parts)).astype(np.float64)
-        return belongs / belongs.sum(axis=0)
+        shares: Array = belongs / belongs.sum(axis=0)
+        return shares
 
 
 @dataclass(frozen=True, repr=False)

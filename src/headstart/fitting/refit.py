@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headstart.errors import SandboxError
+from headstart.evaluation.kept_models import keep
 from headstart.evaluation.live import fit_model, inside
 from headstart.evaluation.objective import outcome_of
+from headstart.evaluation.prediction import predict_model
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Limits, Outcome
@@ -77,14 +80,25 @@ class RefitObjective:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fit_model(model, data.X, data.y, data.weights)
-        return Outcome.of(0.0, seconds=time.perf_counter() - started, artefacts={"models": [model]})
+        seconds = time.perf_counter() - started
+        shape = () if data.classes is None else (len(data.classes),)
+        few = data.X[:5] if data.is_sparse else data.X.iloc[:5]
+        return Outcome.of(
+            0.0, seconds=seconds, artefacts={"models": keep([model], lambda m: predict_model(m, few, shape))}
+        )
 
 
 def evaluate_all(
     shelf: Shelf, wanted: Sequence[tuple[Pipeline, int, Fidelity]], limits: Limits, n_jobs: int
 ) -> list[int]:
     """Evaluate several pipelines and return the seeds of those whose models are on the shelf now."""
+
+    def evaluate(item: tuple[Pipeline, int, Fidelity]) -> bool:
+        try:
+            return shelf(item[0], limits, item[1], item[2]).ok
+        except SandboxError:  # no worker can be started; what there is already is worth more than an error
+            return False
+
     with ThreadPoolExecutor(n_jobs) as pool:
-        outcomes = pool.map(lambda item: shelf(item[0], limits, item[1], item[2]), wanted)
-        ok = [seed for (_, seed, _), outcome in zip(wanted, outcomes, strict=True) if outcome.ok]
+        ok = [seed for (_, seed, _), worked in zip(wanted, pool.map(evaluate, wanted), strict=True) if worked]
     return [seed for seed in ok if seed in shelf]

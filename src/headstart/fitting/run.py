@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.data.target import default_metric
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, SandboxError, warn_user
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.scoring import Metric
-from headstart.fitting.assembly import Assembly
+from headstart.fitting.assembly import LOADING_SECONDS, Assembly
+from headstart.fitting.clock import within
 from headstart.fitting.model import Model
 from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
@@ -31,6 +32,7 @@ from headstart.fitting.refit import evaluate_all
 from headstart.fitting.saving import saved_size_of_fold
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
+from headstart.fitting.simple import WithSimple
 from headstart.history import History
 from headstart.knowledge.files import Knowledge
 from headstart.metafeatures.tables import table_metafeatures
@@ -53,6 +55,10 @@ RESTOCK_SHARE = 0.4
 REFIT_SHARE = 0.25
 """Of the time budget, for fitting the members on all rows, as far as they are."""
 _LEAST_SECONDS = 0.1
+_MODEL_SECONDS = 0.5
+"""Of a processor, to choose an ensemble and its decisions."""
+_MOST_FOR_MODEL = 0.4
+"""Of the time budget, for the model, however slow the machine is."""
 
 
 class Run:
@@ -126,6 +132,10 @@ class Run:
         )
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
         self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room, settings.bounds)
+        self._evaluator: Objective | None = None
+        self._stack = ExitStack()
+        self._slowdown = 1.0
+        """How many times slower than alone on a machine our processes run, as far as that is known."""
         self.study = self._new_study(resume)
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
@@ -157,7 +167,10 @@ class Run:
         while f"{stem}-{number}" in there:
             number += 1
         name = f"{stem}-{number - 1 if resume and number > 1 else number}"
-        knowledge = None if self.settings.knowledge is None else Knowledge.load(self.settings.knowledge)
+        knowledge = None
+        if self.settings.knowledge is not None:
+            with within(self.settings.seconds, f"reading {self.settings.knowledge}"):
+                knowledge = Knowledge.load(self.settings.knowledge)
         optimizer = self._optimizer(knowledge, there[name].settings if name in there else {})
         if isinstance(optimizer, Optimizer) and optimizer.needs.metafeatures:
             extractors = {} if knowledge is None else knowledge.extractors
@@ -195,19 +208,23 @@ class Run:
 
     @property
     def end(self) -> float | None:
-        """Unix time at which the budget ends."""
+        """Unix time at which the budget ends, but for what the caller does with the model."""
         return None if self.settings.seconds is None else self.started + self.settings.seconds - self.reserve
 
     @property
     def search_end(self) -> float | None:
         """Unix time at which the search ends: the rest of the budget is for the model.
 
+        That is a share of the budget, or more: what a usual model takes, times how much slower this machine is now, and
+        what it took to load the models that would be its members if the search ended here.
         Time for a refit is only kept if there is something to refit.
         """
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
             return None
-        end = self.end - min(0.1 * seconds, 1 + 0.03 * seconds, 15.0)
+        loading = LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
+        for_model = max(min(0.1 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
+        end = self.end - min(for_model, _MOST_FOR_MODEL * seconds)
         with_refit = end - REFIT_SHARE * seconds if self.refits else end
         return with_refit if time.time() < with_refit or self.candidates() else end
 
@@ -242,23 +259,48 @@ class Run:
     def search(self) -> str:
         """Try pipelines until the budget, but for what the model needs, is used up; returns why it ended."""
         self.progress.begin(self)
-        with ExitStack() as stack:
-            self.shelf.objective = self.sandboxed(self.objective, stack)
+        try:
             self._restock()
-            executor, reason = self._executor(stack), "seconds"
-            while reason == "seconds":  # ends later than it was to at first if nothing was found
-                left = None if self.search_end is None else self.search_end - time.time()
-                if left is not None and left < _LEAST_SECONDS:
-                    break
-                self.study.run(
-                    seconds=left,
-                    evaluations=self.settings.evaluations,
-                    patience=self.settings.patience,
-                    n_jobs=self.plan.n_jobs,
-                    executor=executor,
-                )
-                reason = str(self.study.reason)
-        return reason
+            reason = "seconds"
+            with ExitStack() as stack:
+                executor = self._executor(stack)
+                while reason == "seconds":  # ends later than it was to at first if nothing was found
+                    left = None if self.search_end is None else self.search_end - time.time()
+                    if left is not None and left < _LEAST_SECONDS:
+                        break
+                    self.shelf.objective = self.evaluator()
+                    self.study.run(
+                        seconds=left,
+                        evaluations=self.settings.evaluations,
+                        patience=self.settings.patience,
+                        n_jobs=self.plan.n_jobs,
+                        executor=executor,
+                    )
+                    reason = str(self.study.reason)
+            return reason
+        except BaseException as error:
+            self.release()
+            if not isinstance(error, SandboxError) or not self.candidates():
+                raise
+            warn_user(f"the search ended early: {error}")
+            return "failed"
+
+    def evaluator(self) -> Objective:
+        """The objective, in a sandbox that stays until `release`, for its workers take seconds to start."""
+        if self._evaluator is None:
+            self._evaluator = self.sandboxed(WithSimple(self.objective, self.dataset), self._stack)
+        return self._evaluator
+
+    def replan(self) -> None:
+        """Have the search end so that what follows ends in time, by what is known of the machine and the models now."""
+        self._slowdown = getattr(self._evaluator, "slowdown", self._slowdown)
+        if self.search_end is not None:
+            self.study.end_by(self.search_end)
+
+    def release(self) -> None:
+        """End the workers of `evaluator`, if there are any."""
+        self._evaluator = None
+        self._stack.close()
 
     def _executor(self, stack: ExitStack) -> Executor | None:
         """A thread for a single job in a sandbox too, so that the next pipeline is chosen while it runs."""
@@ -308,6 +350,7 @@ class Run:
         if self.settings.seconds is not None:
             limits = replace(limits, deadline=self.started + RESTOCK_SHARE * self.settings.seconds)
         wanted = [(t.pipeline, self.seed_of(t.number), t.proposal.fidelity) for t in before]
+        self.shelf.objective = self.evaluator()
         evaluate_all(self.shelf, wanted[: self.settings.max_members], limits, self.plan.n_jobs)
 
     def sandboxed(self, objective: Any, stack: ExitStack) -> Objective:
@@ -323,7 +366,10 @@ class Run:
         """The model of what was found, made in the time that is left."""
         self.notes = [*self.dataset.notes]
         assembly = Assembly(self)
-        model = assembly.make()
+        try:
+            model = assembly.make()
+        finally:
+            self.release()
         self.score = assembly.score
         return model
 
@@ -355,4 +401,5 @@ class _Callback:
         run = self._run()
         if run is not None:
             run.relax(trial)
+            run.replan()
             run.progress.trial(run, trial)

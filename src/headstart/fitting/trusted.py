@@ -16,12 +16,12 @@ import io
 import json
 import pkgutil
 import sys
+import types
 import warnings
 import zipfile
 from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from pathlib import PurePath
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -126,22 +126,28 @@ def _of_components(wanted: Container[str] | None) -> Iterator[str]:
 
 @cache
 def _skops() -> Any:
-    """skops, for our use alone and without its lists of all that scikit-learn, SciPy and NumPy have.
+    """skops, for our use alone and without its lists of what it trusts by itself.
 
-    To make those lists it imports every module of scikit-learn, and with them whatever array libraries are installed,
-    which takes seconds; we have a list of our own. Whoever imports skops for themselves gets it whole.
+    To make them it imports every module of scikit-learn, and with them whatever array libraries are installed, and
+    looks up every function of SciPy, which takes seconds; we have a list of our own. Whoever imports skops for
+    themselves gets it whole.
     """
     if "skops.io" in sys.modules:
         return sys.modules["skops.io"]
-    lists = ModuleType("skops.io._trusted_types")
-    vars(lists)["__getattr__"] = lambda name: [] if name.endswith("_TYPE_NAMES") else None
+    empty: Any = types.ModuleType("skops.io._trusted_types")
+    empty.__getattr__ = lambda _: []
+    sys.modules[empty.__name__] = empty
     try:
-        sys.modules[lists.__name__] = lists
-        found = importlib.import_module("skops.io")
+        return importlib.import_module("skops.io")
     finally:
         for name in [n for n in sys.modules if n.partition(".")[0] == "skops"]:
             del sys.modules[name]
-    return found
+
+
+def prepare_saving() -> None:
+    """Load what `dump_models` needs, which takes a while; for when there is nothing else to do."""
+    _skops()
+    trusted_types()
 
 
 def dump_models(models: Any) -> bytes:

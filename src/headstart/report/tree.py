@@ -97,7 +97,7 @@ class TreeView:
         path = Path(path)
         if path.suffix not in _FORMATS:
             raise InvalidInput(f"a tree is written as {', '.join(_FORMATS)}, got {path.name!r}")
-        text = {".html": self.page, ".svg": self.svg, ".txt": lambda: str(self) + "\n"}[path.suffix]()
+        text = self.page() if path.suffix == ".html" else self.svg() if path.suffix == ".svg" else f"{self}\n"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 

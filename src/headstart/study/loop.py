@@ -47,7 +47,6 @@ class Loop:
     def __post_init__(self) -> None:
         study, pending = self.study, self.study.history.pending
         self.deadline = None if self.seconds is None else time.time() + self.seconds
-        self.limits = replace(study.limits, deadline=self.deadline)
         self.running: dict[Future[Outcome], tuple[Proposal, float]] = {}
         self.finished = study._untold
         self.queue = [proposal for number, proposal in sorted(pending.items()) if number not in self.finished]
@@ -161,8 +160,9 @@ class Loop:
     def _submit(self, proposal: Proposal) -> None:
         seed = evaluation_seed(self.study.seed, proposal.number)
         started = time.time()
+        limits = replace(self.study.limits, deadline=self.deadline)
         try:
-            future = self.executor.submit(self.study.objective, proposal.pipeline, self.limits, seed, proposal.fidelity)
+            future = self.executor.submit(self.study.objective, proposal.pipeline, limits, seed, proposal.fidelity)
         except Exception as error:
             raise HeadstartError(f"the executor takes no more work, what is finished is kept: {error}") from error
         self.running[future] = (proposal, started)

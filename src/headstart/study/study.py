@@ -102,6 +102,7 @@ class Study:
         self.ask_seconds = 0.0
         """What the optimizer's own suggestions took; the task's initial pipelines are none."""
         self._stop_reason: str | None = None
+        self._loop: Loop | None = None
         self._events: list[Proposal | Trial] = []
         """Asks and tells in the order that counts: what `optimizer` is rebuilt from."""
         self._untold: dict[int, Trial] = {}
@@ -130,6 +131,14 @@ class Study:
     def stop(self, reason: str = "stopped") -> None:
         """Let the run end after the evaluations under way; for callbacks and other threads."""
         self._stop_reason = reason
+
+    def end_by(self, deadline: float) -> None:
+        """Let a run with a time budget end earlier than that, at a Unix time; for callbacks.
+
+        Evaluations under way keep the limits that they began with.
+        """
+        if self._loop is not None and self._loop.deadline is not None:
+            self._loop.deadline = min(self._loop.deadline, deadline)
 
     # -- what is known --------------------------------------------------------------------------------------------
 
@@ -234,14 +243,14 @@ class Study:
             log = None if self.store is None else stack.enter_context(self.store.open_study(self.name))
             self._rebuild(log)
             in_order = n_jobs > 1 and (ordered if ordered is not None else seconds is None)
-            loop = Loop(self, executor, log, seconds, evaluations, n_jobs, patience, in_order)
+            self._loop = Loop(self, executor, log, seconds, evaluations, n_jobs, patience, in_order)
             try:
-                self.reason = loop.run()
+                self.reason = self._loop.run()
             except BaseException as error:
                 self.reason = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
                 raise
             finally:
-                self._stop_reason = None
+                self._stop_reason = self._loop = None
         logger.info("study %r ended: %s; %r", self.name, self.reason, self.history)
         return self.history
 

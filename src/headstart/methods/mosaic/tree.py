@@ -168,12 +168,12 @@ def tree_of(history: History, decisions: Decisions, rewards: Sequence[float] | N
         for name in path[: max(1, len(proposal.origin.get("path", ())))]:
             node = node.children.setdefault(name, Node((*node.path, name)))
     for (_, reward, loss), path in zip(made, paths, strict=True):
-        node = root
-        for name in (None, *path):
-            if name is not None:
-                if name not in node.children:
-                    break
-                node = node.children[name]
+        agreeing: list[Node] = [root]
+        for name in path:
+            if name not in agreeing[-1].children:
+                break
+            agreeing.append(agreeing[-1].children[name])
+        for node in agreeing:
             node.visits += 1
             node.rewards.append(reward)
             if loss is not None:
