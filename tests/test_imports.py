@@ -42,3 +42,12 @@ def test_every_public_name_can_be_had():
         assert name in dir(headstart)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         headstart.nonsense
+
+
+def test_loading_a_model_imports_neither_the_search_nor_a_database():
+    code = (
+        "import sys, headstart.estimators; "
+        "print([m for m in ('sqlalchemy', 'headstart.fitting.run', 'sklearn.ensemble') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -208,8 +208,7 @@ def _interval(run: Run, judged: Array, parts: Sequence[Rows]) -> tuple[float, fl
     known = np.array([score for score in scores if np.isfinite(score)])
     if len(known) < LEAST_RESAMPLES:
         return None
-    middle = _score(run, run.metric, judged, parts)
-    low, high = np.quantile(middle + (known - known.mean()) * np.sqrt(share), [0.025, 0.975])
+    low, high = np.quantile(known.mean() + (known - known.mean()) * np.sqrt(share), [0.025, 0.975])
     ends = sorted(natural(run.metric.name, float(score)) for score in (low, high))
     return ends[0], ends[1]
 
