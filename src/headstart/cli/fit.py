@@ -14,10 +14,11 @@ import typer
 
 from headstart import cli
 from headstart.cli.display import Display, counted, make_display, show_summary
-from headstart.cli.folder import Folder, replace_file, write_json
+from headstart.cli.folder import Folder, write_json
 from headstart.cli.messages import say
 from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
+from headstart.files import replace_file
 from headstart.fitting.settings import PROBLEM, Settings
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def fit(
     except Terminated as error:
         _say_what_is_kept(f"stopped by {error}", folder, display)
         return error.exit_code
+    finally:
+        folder.end()
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     elif not quiet:
@@ -123,7 +126,8 @@ def _fit(
             f"a fit can only be resumed with the same table: the content of {table} is not what "
             f"{earlier.get('table')} had; start a new fit with another --out"
         )
-    folder.begin({"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()})
+    about = {"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()}
+    folder.begin(about, resume=earlier is not None)
     try:
         estimator, reason = _search(dataset, request, earlier is not None, folder, display)
     except BaseException:

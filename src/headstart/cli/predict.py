@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headstart.cli.folder import find_model, load_model, read_json, replace_file
+from headstart.cli.folder import find_model, load_model, read_json
 from headstart.errors import InvalidInput, MissingDependency
+from headstart.files import replace_file, writable_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,12 +47,11 @@ def _check_out(out: Path, others: tuple[Path, ...]) -> None:
     if name.endswith(_PARQUET) and find_spec("pyarrow") is None:
         raise MissingDependency('Parquet files need pyarrow: pip install "headstart[parquet]"')
     check_apart(out, others)
-    if not out.parent.is_dir():
-        raise InvalidInput(f"the directory {out.parent} does not exist; create it first")
 
 
 def check_apart(out: Path, others: tuple[Path, ...]) -> None:
-    """Raise `InvalidInput` if writing `out` would overwrite one of the others."""
+    """Raise `InvalidInput` if `out` cannot be written, or that would overwrite one of the others."""
+    writable_file(out)
     for other in others:
         if out.exists() and other.exists() and out.samefile(other):
             raise InvalidInput(f"--out would overwrite {other}; choose another file")

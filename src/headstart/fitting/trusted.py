@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from headstart.errors import ModelFileError, UntrustedModel
+from headstart.files import is_out_of_proportion
 from headstart.fitting.packing import pack, unpack
 
 _MADE = ("Bytes", "DType", "Dict", "Json", "List", "Loss", "NdArray", "Object", "RandomState", "Slice", "SparseMatrix")
@@ -138,7 +139,7 @@ def dump_models(models: Any) -> bytes:
     skops = _skops()
     advice = "use save(path, safe=False), which writes a pickle that only those should load who trust you"
     try:
-        content = bytes(skops.dumps(pack(models), compression=zipfile.ZIP_DEFLATED, compresslevel=1))
+        content = _dumped(skops, pack(models))
     except Exception as error:  # skops, and any __getstate__ of a user's class
         raise ModelFileError(f"a part of this model cannot be saved as plain data: {error}; {advice}") from error
     foreign = _untrusted(_types(_schema(content)))
@@ -148,6 +149,14 @@ def dump_models(models: Any) -> bytes:
             f"{', '.join(foreign)}; {advice}"
         )
     return content
+
+
+def _dumped(skops: Any, models: Any) -> bytes:
+    """An archive of them, deflated unless that shrinks it so much that nobody would unpack it again."""
+    content = bytes(skops.dumps(models, compression=zipfile.ZIP_DEFLATED, compresslevel=1))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        believed = not is_out_of_proportion(archive, len(content))
+    return content if believed else bytes(skops.dumps(models, compression=zipfile.ZIP_STORED))
 
 
 def load_models(content: bytes) -> Any:

@@ -12,7 +12,6 @@ Saved as one JSON file per meta-dataset and split, all methods together::
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
+from headstart.files import replace_file
 from headstart.replay.protocol import Method
 
 Array = NDArray[np.float64]
@@ -245,9 +245,7 @@ def evaluations_shown(results: Results) -> list[int]:
 def write_whole(path: Path, text: str) -> None:
     """Write a file, all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
+    replace_file(path, lambda new: new.write_text(text, encoding="utf-8"))
 
 
 def order_by_regret(results: Results, evaluation: int) -> list[str]:
