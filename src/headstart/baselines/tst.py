@@ -76,7 +76,8 @@ class TwoStageTransfer(TaskEnsemble):
 
 
 class TSTRanking(TwoStageTransfer):
-    """Two-stage transfer by how training tasks rank what was tried.
+    """Two-stage transfer by how training tasks rank what was tried (Wistuba, Schilling & Schmidt-Thieme, ECML PKDD
+    2016).
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ class TSTRanking(TwoStageTransfer):
 
 
 class TSTDataset2Vec(TwoStageTransfer):
-    """Two-stage transfer by how alike the datasets are.
+    """Two-stage transfer by how alike the datasets are (Wistuba, Schilling & Schmidt-Thieme, ECML PKDD 2016).
 
     Parameters
     ----------

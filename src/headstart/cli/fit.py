@@ -36,10 +36,15 @@ class FitRequest(Settings):
         Column to predict.
     task
         Kind of target; inferred if None.
+    weights, groups, times
+        Columns that say how much a row counts, what it belongs to and when it was.
     """
 
     target: str | None = field(default=None, metadata=PROBLEM)
     task: str | None = field(default=None, metadata=PROBLEM)
+    weights: str | None = field(default=None, metadata=PROBLEM)
+    groups: str | None = field(default=None, metadata=PROBLEM)
+    times: str | None = field(default=None, metadata=PROBLEM)
 
     def describe(self) -> dict[str, Any]:
         """What is not at its default, as JSON types."""
@@ -157,7 +162,8 @@ def _read(table: Path, request: FitRequest) -> Dataset:
         from headstart.data.read import read_table
 
         raise InvalidInput(f"name the column to predict with --target; {column_hint('', read_table(table).columns)}")
-    return Dataset.from_table(table, request.target, task=request.task, kinds=dict(request.kinds or {}))
+    roles = {role: getattr(request, role) for role in ("weights", "groups", "times", "missing")}
+    return Dataset.from_table(table, request.target, task=request.task, kinds=dict(request.kinds or {}), **roles)
 
 
 def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
@@ -174,7 +180,7 @@ def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
 def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder, display: Display) -> tuple[Any, str]:
     """A fitted estimator, and why the search ended."""
     estimator = _estimator(dataset, folder if resume else None)
-    names = estimator.get_params(deep=False).keys() - {"kinds", "store"}  # the dataset has the kinds
+    names = estimator.get_params(deep=False).keys() - {"kinds", "missing", "store"}  # the dataset has the first two
     estimator.set_params(**{name: getattr(request, name) for name in names}, store=folder.store)
     reserve = 0.0 if request.seconds is None else min(0.1 * request.seconds, 2.0)  # to write the model
     try:
