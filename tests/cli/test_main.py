@@ -1,8 +1,8 @@
 """The command, run as a user would."""
 
 import json
-import re
 import os
+import re
 import subprocess
 import sys
 

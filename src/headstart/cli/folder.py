@@ -137,7 +137,7 @@ def load_model(path: Path) -> HeadstartClassifier | HeadstartRegressor:
 def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise InvalidInput(f"{path} is damaged: {error}; choose another directory with --out") from None
     if not isinstance(content, dict):
         raise InvalidInput(f"{path} is damaged: it must contain a JSON object; choose another directory with --out")

@@ -150,7 +150,7 @@ def show_studies(store: Store, as_json: bool) -> None:
         {
             "name": study.name,
             "task": study.task_key,
-            "optimizer": study.settings.get("optimizer", {}).get("name"),
+            "optimizer": _name_of(study.settings.get("optimizer")),
             "seed": study.seed,
             "created": datetime.fromtimestamp(study.created).isoformat(sep=" ", timespec="seconds"),
             "trials": study.n_trials,
@@ -168,6 +168,10 @@ def show_studies(store: Store, as_json: bool) -> None:
     for row in rows:
         table.add_row(*["-" if value is None else _text(value) for value in row.values()])
     Console().print(table)
+
+
+def _name_of(described: Any) -> str | None:
+    return described.get("name") if isinstance(described, Mapping) else None
 
 
 def show_trials(store: Store, name: str, best: int, as_json: bool) -> None:

@@ -88,8 +88,9 @@ class StudyView:
         self._id: int = row["id"]
         self.name = row["name"]
         self.task_key = row["task_key"]
-        self.seed = int(row["seed"])
-        self.settings = codec.decode(row["settings"])
+        with codec.reading(f"study {self.name!r}"):
+            self.seed = int(row["seed"])
+        self.settings = codec.decode_mapping(row["settings"], f"study {self.name!r}")
         self.created = row["created"]
         self.version = row["version"]
 
@@ -103,7 +104,8 @@ class StudyView:
         if unfinished:
             rows = self._rows(_PROPOSALS)
             proposals |= {number: codec.decode_proposal(content) for number, content in rows if number in unfinished}
-        return [proposals[number] if kind == ASK else trials[number] for kind, number in events]
+        with codec.reading(f"study {self.name!r}"):
+            return [proposals[number] if kind == ASK else trials[number] for kind, number in events]
 
     def trials(self) -> list[Trial]:
         """All finished trials by number, told or not.

@@ -323,7 +323,7 @@ class PMF(RecordedGP):
 
 
 def paper_search(xi: float = 0.01, **settings: Any) -> Bayes:
-    """The search of the paper: its model, and expected improvement by at least ξ (Fusi, Sheth & Elibol, NeurIPS 2018)."""
+    """The search of the paper: its model, expected improvement by at least ξ (Fusi, Sheth & Elibol, NeurIPS 2018)."""
     from headstart.optimizers.bayes import Bayes
     from headstart.surrogates.acquisition import LogEI
 
