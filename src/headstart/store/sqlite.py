@@ -108,14 +108,15 @@ def _may_write(file: Path) -> bool:
 def _read_only_url(file: Path) -> URL:
     """To read only, and without the files next to it; where its log was not written back, of a copy that has it."""
     log = file.with_name(file.name + "-wal")
+    query = {"mode": "ro", "uri": "true"}
     if log.exists() and log.stat().st_size:
         folder = Path(tempfile.mkdtemp(prefix="headstart-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        for each in (file, log):
-            shutil.copyfile(each, folder / each.name)
-        return _url(folder / file.name)
-    place = {"database": f"file:{quote(str(file))}", "query": {"mode": "ro", "immutable": "1", "uri": "true"}}
-    return URL.create("sqlite", **place)
+        file = Path(shutil.copyfile(file, folder / file.name))
+        shutil.copyfile(log, folder / log.name)
+    else:
+        query["immutable"] = "1"
+    return URL.create("sqlite", database=f"file:{quote(str(file))}", query=query)
 
 
 def _journal_mode(driver: Any) -> str:
