@@ -114,14 +114,28 @@ class Booster(BaseEstimator, ABC):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        if state.get("model_") is not None:
+        packed = state.pop("packed_", None)
+        if packed is not None:
+            state["model_"] = packed
+        elif state.get("model_") is not None:
             state["model_"] = self._packed()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        packed = state.pop("model_", None)
         super().__setstate__(state)
-        if state.get("model_") is not None:
-            self.model_ = self._unpacked(state["model_"])
+        if isinstance(packed, bytes):
+            self.packed_ = packed  # its library sees it when it is first used
+        else:
+            self.model_ = None if packed is None else self._unpacked(packed)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "model_" and "packed_" in self.__dict__:
+            self.model_ = self._unpacked(self.packed_)
+            del self.packed_
+            return self.model_
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
