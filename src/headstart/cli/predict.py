@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from headstart.cli.folder import find_model, load_model, read_json
-from headstart.errors import InvalidInput, MissingDependency
+from headstart.errors import HeadstartError, InvalidInput, MissingDependency, ModelFileError
 from headstart.files import replace_file, writable_file
 
 if TYPE_CHECKING:
@@ -32,10 +32,18 @@ def predict(model: Path, table: Path, proba: bool, ids: Sequence[str], out: Path
     if proba and not isinstance(estimator, HeadstartClassifier):
         raise InvalidInput("a regression has no probabilities; leave --proba out")
     carried = _carried(table, ids, [str(c) for c in estimator.classes_] if proba else ["prediction"])
-    if proba:
-        found = pd.DataFrame(estimator.predict_proba(table), columns=[str(c) for c in estimator.classes_])
-    else:
-        found = pd.DataFrame({"prediction": estimator.predict(table)})
+    try:
+        if proba:
+            found = pd.DataFrame(estimator.predict_proba(table), columns=[str(c) for c in estimator.classes_])
+        else:
+            found = pd.DataFrame({"prediction": estimator.predict(table)})
+    except (HeadstartError, OSError, MemoryError):
+        raise
+    except Exception as error:  # whatever a crafted model, or other versions of libraries, make go wrong
+        raise ModelFileError(
+            f"{model} cannot predict, {type(error).__name__}: {error}; it is damaged, or was made with other versions of "
+            "libraries: fit again"
+        ) from error
     if carried is not None:
         found = pd.concat([carried, found], axis=1)
     if out is None:

@@ -122,13 +122,14 @@ class Booster(BaseEstimator, ABC):  # type: ignore[misc]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        packed = state.pop("model_", None)
-        super().__setstate__(state)
-        if isinstance(packed, bytes):
-            self.packed_ = packed  # its library sees it when it is first used
-        else:
-            self.model_ = None if packed is None else self._unpacked(packed)
+        packed = state.get("model_")
+        if not isinstance(packed, bytes):
+            super().__setstate__(state)
+            if packed is not None:
+                self.model_ = self._unpacked(packed)
+            return
+        super().__setstate__({name: value for name, value in state.items() if name != "model_"})
+        self.packed_ = packed  # its library sees it when it is first used
 
     def __getattr__(self, name: str) -> Any:
         if name == "model_" and "packed_" in self.__dict__:
