@@ -41,8 +41,8 @@ def predict(model: Path, table: Path, proba: bool, ids: Sequence[str], out: Path
         raise
     except Exception as error:  # whatever a crafted model, or other versions of libraries, make go wrong
         raise ModelFileError(
-            f"{model} cannot predict, {type(error).__name__}: {error}; it is damaged, or was made with other versions of "
-            "libraries: fit again"
+            f"{model} cannot predict, {type(error).__name__}: {error}; it is damaged, or was made with other versions "
+            "of libraries: fit again"
         ) from error
     if carried is not None:
         found = pd.concat([carried, found], axis=1)
