@@ -154,11 +154,15 @@ def parsed(text: str) -> tuple[str, dict[str, Any]]:
         key, equals, value = part.partition("=")
         if not equals:
             raise InvalidInput(f"settings of a method are written setting=value, got {part.strip()!r} in {text!r}")
-        value = value.strip()
+        key, value = key.strip(), value.strip()
+        if not key.isidentifier() or not value:
+            raise InvalidInput(f"settings of a method are written setting=value, got {part.strip()!r} in {text!r}")
+        if key in settings:
+            raise InvalidInput(f"a setting must be given once, got {key!r} twice in {text!r}")
         try:
-            settings[key.strip()] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            settings[key.strip()] = _WORDS.get(value.lower(), value)
+            settings[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            settings[key] = _WORDS.get(value.lower(), value)
     return found[1], settings
 
 

@@ -1,5 +1,6 @@
 """``headstart fit`` and the commands that use what it makes."""
 
+import dataclasses
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -522,3 +524,43 @@ def test_a_fit_of_another_version_is_refused(headstart):
     ran = headstart("fit", "train.csv", "--resume")
     assert ran.code == 2
     assert "another version of Headstart; start a new fit with another --out" in ran.err
+
+
+# -- what Python has, the command line has ----------------------------------------------------------------------------
+
+
+def test_every_setting_is_an_option():
+    options = {param.name for param in app_command("fit").params}
+    elsewhere = {"store", "sandbox", "verbose", "calibrate", "tune_threshold"}  # the directory, debugging, --quiet
+    assert {f.name for f in dataclasses.fields(fit.FitRequest)} - elsewhere <= options
+
+
+def app_command(name):
+    return typer.main.get_command(app).commands[name]
+
+
+def test_roles_markers_and_ids(command):
+    frame = table(90).assign(
+        customer=[f"{i:04}" for i in range(90)], w=1.0, g=np.arange(90) // 3, when=np.arange(90), d="2024-05-06"
+    )
+    frame["d"] = pd.date_range("2024-01-01", periods=90).strftime("%Y-%m-%d")
+    frame.loc[:4, "label"] = "k.A."
+    frame.to_csv("train.csv", index=False)
+    roles = ("--weights", "w", "--groups", "g", "--missing", "k.A.", "--drop", "customer")
+    ran = command("fit", "train.csv", "-t", "label", "--patience", 1, "--evaluations", 2, *roles, *FRUGAL, "--json")
+    assert ran.code == 0, ran.err
+    expected = {"weights": "w", "groups": "g", "missing": ["k.A."], "patience": 1}
+    assert json.loads(ran.out)["settings"].items() >= expected.items()
+    assert json.loads(ran.out)["rows"] == 85
+    assert HeadstartClassifier.load("train.headstart/model.headstart").classes_.tolist() == ["no", "yes"]
+    frame.assign(d=pd.date_range("2024-01-01", periods=90).strftime("%d.%m.%Y")).to_csv("new.csv", index=False)
+    predicted = command("predict", "train.headstart", "new.csv", "--id", "customer")
+    found = pd.read_csv(io.StringIO(predicted.out), dtype=str)
+    assert found.columns.tolist() == ["customer", "prediction"]
+    assert found["customer"].tolist() == frame["customer"].tolist()
+    refused = command("fit", "train.csv", "--resume", "--groups", "when")
+    assert refused.code == 2
+    assert "the same --groups" in refused.err
+    shown = json.loads(command("importance", "train.headstart", "train.csv", "--json", "--time", "30").out)
+    assert {row["feature"] for row in shown} == {"a", "b", "c", "when", "d"}
+    assert "with times" in command("inspect", "train.csv", "-t", "label", "--times", "when").out

@@ -122,3 +122,50 @@ def test_strays_seen_in_training_are_missing_later():
     values = [*map(str, np.linspace(0, 1, N - 1)), "broken"]
     dataset = Dataset.from_arrays(pd.DataFrame({"a": values, "b": np.linspace(0, 1, N)}), ["u", "v"] * 30)
     assert np.isnan(dataset.schema.apply({"a": ["broken again"], "b": [1]})["a"][0])
+
+
+def test_dates_may_be_written_otherwise_than_in_training():
+    days = pd.date_range("2024-01-01", periods=60)
+    table = pd.DataFrame({"day": days.strftime("%Y-%m-%d"), "y": np.arange(60) % 2, "x": np.arange(60.0)})
+    schema = Dataset.from_table(table, "y").schema
+    expected = schema.apply(table)["day"]
+    for written in ("%d.%m.%Y", "%m/%d/%Y", "%d %B %Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y %H:%M"):
+        new = table.assign(day=days.strftime(written))
+        new = new.assign(day=new["day"].astype(int)) if written == "%Y%m%d" else new
+        pd.testing.assert_series_equal(schema.apply(new)["day"], expected)
+    with pytest.warns(DataWarning, match="day and month swapped"):
+        schema.apply(table[:12].assign(day="03/04/2024"))
+    american = Dataset.from_table(table.assign(day=days.strftime("%m/%d/%Y")), "y").schema
+    assert american.apply(table[:1].assign(day="03.04.2024"))["day"].tolist() == [pd.Timestamp("2024-03-04")]
+    with pytest.raises(TableError, match="must contain dates written as"):
+        american.apply(table[:1].assign(day="25/12/2024"))
+
+
+def test_a_few_values_that_are_no_dates_are_missing_and_noted():
+    days = pd.Series(pd.date_range("2024-01-01", periods=60).strftime("%d.%m.%Y"))
+    days[[3, 7]] = ["soon", "31.02.2024"]
+    days[9] = "unknown"
+    table = pd.DataFrame({"day": days, "y": np.arange(60) % 2, "x": np.arange(60.0)})
+    found = Dataset.from_table(table, "y")
+    assert found.kinds["day"] == "date"
+    assert found.X["day"].isna().sum() == 3
+    assert any("'day' are not dates and are treated as missing" in note for note in found.notes)
+    few = Dataset.from_table(table[:12], "y")
+    assert few.kinds["day"] != "date"
+    assert any(
+        "most of its values are dates, %d.%m.%Y, but 3 are not" in note or "but 2 are not" in note for note in few.notes
+    )
+    assert Dataset.from_table(table[:12], "y", kinds={"day": "date"}).X["day"].isna().sum() == 3
+
+
+def test_markers_of_missing_values():
+    columns = {"a": ["1.5", "k.A.", "3", "4"], "b": [1, -999, 3, 5], "y": ["p", "q", "k.A.", "p"]}
+    table = pd.DataFrame({name: values * 5 for name, values in columns.items()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # rows without a target, columns that give it away
+        found = Dataset.from_table(table, "y", missing=["k.A.", "-999"])
+        assert len(Dataset.from_table(table, "y").classes) == 3
+    assert (found.task, found.classes.tolist(), found.n_rows) == ("binary", ["p", "q"], 15)
+    assert found.X.isna().sum().to_dict() == {"a": 5, "b": 5}
+    again = Schema.from_dict(found.schema.to_dict())
+    assert again.apply(table).isna().sum().to_dict() == {"a": 5, "b": 5}

@@ -45,6 +45,7 @@ CHANGES: dict[str, Any] = {
     "splitter": 3,
     "constraints": ["size <= 3"],
     "kinds": {"a": "text"},
+    "missing": ["k.A."],
     "random_state": 1,
 }
 

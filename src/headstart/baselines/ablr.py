@@ -50,7 +50,7 @@ _LEAST_STD = 1e-6
 
 
 class ABLR(MetaTrained):
-    """Bayesian linear regression on features learned from other tasks.
+    """Bayesian linear regression on features learned from other tasks (Perrone et al., NeurIPS 2018).
 
     Meta-training needs torch; everything after it NumPy alone.
 

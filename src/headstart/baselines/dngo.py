@@ -47,7 +47,8 @@ _UNKNOWN = (1.0, 1.0)
 
 
 class DNGO(Surrogate):
-    """Bayesian linear regression on the last hidden layer of a network that is trained on the history.
+    """Bayesian linear regression on the last hidden layer of a network that is trained on the history (Snoek et al.,
+    ICML 2015).
 
     Proposals under way are added at the median target.
 

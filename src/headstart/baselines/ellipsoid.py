@@ -246,7 +246,8 @@ class RestrictedCandidates:
 
 
 class Ellipsoid(Optimizer):
-    """Restrict the candidates to where the best pipelines of the training tasks lie, then search there.
+    """Restrict the candidates to where the best pipelines of the training tasks lie, then search there (Perrone et al.,
+    NeurIPS 2019).
 
     After Perrone et al. (2019), who learn boxes and ellipsoids of continuous spaces. For pipelines it was decided:
 

@@ -163,7 +163,8 @@ class FactorizedEnsemble:
 
 
 class FMLP(MetaTrained):
-    """Ensemble of factorised perceptrons; on a new task only the factors of its indicator are fitted.
+    """Ensemble of factorised perceptrons; on a new task only the factors of its indicator are fitted (Schilling et al.,
+    ECML PKDD 2015).
 
     Meta-training needs torch; everything after it NumPy alone. Proposals under way are added at the median target.
 

@@ -68,7 +68,7 @@ _MOST_TO_FIT = 300
 
 
 class FSBO(MetaTrained):
-    """Deep-kernel Gaussian process, meta-trained over tasks and adapted to the new one.
+    """Deep-kernel Gaussian process, meta-trained over tasks and adapted to the new one (Wistuba & Grabocka, ICLR 2021).
 
     Meta-training needs torch; everything after it NumPy alone.
 

@@ -140,7 +140,8 @@ def _fill(value: Array, costs: Array, budget: float) -> Array:
 
 
 class Oboe(RecordedOptimizer):
-    """Factorise the error matrix of earlier tasks, observe what tells most about the new one, try the predicted best.
+    """Factorise the error matrix of earlier tasks, observe what tells most about the new one, try the predicted best
+    (Yang et al., KDD 2019).
 
     After Yang et al. (2019). What was decided:
 

@@ -37,7 +37,8 @@ _FEWEST = 3
 
 
 class RGPE(TaskEnsemble):
-    """Models of training tasks and of the task at hand, weighted by how often each ranks the observations best.
+    """Models of training tasks and of the task at hand, weighted by how often each ranks the observations best (Feurer,
+    Letham & Bakshy, AutoML workshop at ICML 2018).
 
     Parameters
     ----------

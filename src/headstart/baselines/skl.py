@@ -264,7 +264,7 @@ class AdditiveProcess:
 
 
 class StructuredKernel(Surrogate):
-    """A sum of Gaussian processes over groups of algorithms; the groups are learned.
+    """A sum of Gaussian processes over groups of algorithms; the groups are learned (Alaa & van der Schaar, ICML 2018).
 
     Parameters
     ----------

@@ -74,7 +74,8 @@ class Agreement:
 
 
 class SMFO(RecordedOptimizer):
-    """Try what would most lower the loss on the training tasks that are like the new one.
+    """Try what would most lower the loss on the training tasks that are like the new one (Wistuba, Schilling &
+    Schmidt-Thieme, ICDM 2015).
 
     After Wistuba et al. (2015), whose sequence without weights is `Portfolio`'s. What was decided:
 

@@ -54,7 +54,8 @@ class TransferImprovement:
 
 
 class TAFRanking(Bayes):
-    """Bayesian optimisation whose acquisition asks the training tasks too what they would gain.
+    """Bayesian optimisation whose acquisition asks the training tasks too what they would gain (Wistuba, Schilling &
+    Schmidt-Thieme, Machine Learning 2018).
 
     Parameters
     ----------

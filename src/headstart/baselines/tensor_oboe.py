@@ -165,7 +165,8 @@ def stage_grid(pipelines: Encoded) -> tuple[tuple[int, ...], Rows] | None:
 
 
 class TensorOboe(Oboe):
-    """Factorise the error tensor of earlier tasks, observe what tells most about the new one, try the predicted best.
+    """Factorise the error tensor of earlier tasks, observe what tells most about the new one, try the predicted best
+    (Yang et al., KDD 2020).
 
     After Yang et al. (2020). What was decided:
 

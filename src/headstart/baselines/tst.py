@@ -43,7 +43,8 @@ def epanechnikov(distances: Array, bandwidth: float) -> Array:
 
 
 class TSTRanking(TaskEnsemble):
-    """Two-stage transfer by how training tasks rank what was tried.
+    """Two-stage transfer by how training tasks rank what was tried (Wistuba, Schilling & Schmidt-Thieme, ECML PKDD
+    2016).
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ class TSTRanking(TaskEnsemble):
 
 
 class TSTDataset2Vec(TSTRanking):
-    """Two-stage transfer by how alike the datasets are.
+    """Two-stage transfer by how alike the datasets are (Wistuba, Schilling & Schmidt-Thieme, ECML PKDD 2016).
 
     Parameters
     ----------

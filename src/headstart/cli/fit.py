@@ -15,11 +15,12 @@ import typer
 
 from headstart import cli
 from headstart.cli.display import Display, counted, make_display, show_summary
-from headstart.cli.folder import Folder, replace_file, write_json
+from headstart.cli.folder import Folder, write_json
 from headstart.cli.messages import say
 from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
 from headstart.evaluation.scoring import full_name
+from headstart.files import replace_file
 from headstart.fitting.settings import PROBLEM, Settings
 
 if TYPE_CHECKING:
@@ -37,10 +38,15 @@ class FitRequest(Settings):
         Column to predict.
     task
         Kind of target; inferred if None.
+    weights, groups, times
+        Columns that say how much a row counts, what it belongs to and when it was.
     """
 
     target: str | None = field(default=None, metadata=PROBLEM)
     task: str | None = field(default=None, metadata=PROBLEM)
+    weights: str | None = field(default=None, metadata=PROBLEM)
+    groups: str | None = field(default=None, metadata=PROBLEM)
+    times: str | None = field(default=None, metadata=PROBLEM)
 
     def describe(self) -> dict[str, Any]:
         """What is not at its default, as JSON types."""
@@ -88,6 +94,8 @@ def fit(
     except Terminated as error:
         _say_what_is_kept(f"stopped by {error}", folder, display)
         return error.exit_code
+    finally:
+        folder.end()
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     elif not quiet:
@@ -130,7 +138,8 @@ def _fit(
             f"a fit can only be resumed with the same table: the content of {table} is not what "
             f"{earlier.get('table')} had; start a new fit with another --out"
         )
-    folder.begin({"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()})
+    about = {"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()}
+    folder.begin(about, resume=earlier is not None)
     ready = Thread(target=_prepare_saving, daemon=True)  # while workers start and search
     try:
         ready.start()
@@ -169,7 +178,8 @@ def _read(table: Path, request: FitRequest) -> Dataset:
         from headstart.data.read import read_table
 
         raise InvalidInput(f"name the column to predict with --target; {column_hint('', read_table(table).columns)}")
-    return Dataset.from_table(table, request.target, task=request.task, kinds=dict(request.kinds or {}))
+    roles = {role: getattr(request, role) for role in ("weights", "groups", "times", "missing")}
+    return Dataset.from_table(table, request.target, task=request.task, kinds=dict(request.kinds or {}), **roles)
 
 
 def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
@@ -192,7 +202,7 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
             raise InvalidInput(
                 f"--{option} and --no-{option} are for classes, but {request.target!r} is a number; leave them out"
             )
-    names = estimator.get_params(deep=False).keys() - {"kinds", "store"}  # the dataset has the kinds
+    names = estimator.get_params(deep=False).keys() - {"kinds", "missing", "store"}  # the dataset has the first two
     estimator.set_params(**{name: getattr(request, name) for name in names}, store=folder.store)
     reserve = 0.0 if request.seconds is None else _writing_seconds(request.seconds)
     try:

@@ -6,24 +6,26 @@
 ``model.headstart``   the model
 ``leaderboard.csv``   the pipelines, best first
 ``report.json``       settings, scores, counts, notes
+``.lock``             keeps a second fit out while one is running
 ====================  ===============================================================================
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import InvalidInput
+from headstart.files import kind_of, replace_file
+from headstart.store.filelock import FileLock
 
 if TYPE_CHECKING:
     from headstart.estimators import HeadstartClassifier, HeadstartRegressor
 
 MODEL = "model.headstart"
+_LOCK = ".lock"
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 
 
@@ -44,6 +46,7 @@ class Folder:
         self.report = path / "report.json"
         self.request = path / "fit.json"
         self._made: list[Path] = []
+        self._lock = FileLock(path / _LOCK)
 
     @classmethod
     def for_table(cls, table: Path) -> Folder:
@@ -55,11 +58,17 @@ class Folder:
 
     def check_new(self) -> None:
         """Raise `InvalidInput` if the directory is not empty."""
-        if self.path.exists() and not self.path.is_dir():
-            raise InvalidInput(f"{self.path} must be a directory, but is a file; choose another one with --out")
-        if self.path.is_dir() and any(self.path.iterdir()):
+        self._check_directory()
+        if self.path.is_dir() and any(path.name != _LOCK for path in self.path.iterdir()):
             again = "resume it with --resume, or " if self.request.exists() else ""
             raise InvalidInput(f"{self.path} is not empty; {again}choose another directory with --out")
+
+    def _check_directory(self) -> None:
+        kind = kind_of(self.path)
+        if kind is None and self.path.is_symlink():
+            kind = f"a link to {self.path.readlink()}, which does not exist"
+        if kind not in (None, "a directory"):
+            raise InvalidInput(f"{self.path} must be a directory, but is {kind}; choose another one with --out")
 
     def read_request(self) -> dict[str, Any]:
         """What an earlier fit was asked for."""
@@ -69,18 +78,35 @@ class Folder:
             )
         return read_json(self.request)
 
-    def begin(self, request: dict[str, Any]) -> None:
-        """Make the directory and note what was asked for."""
+    def begin(self, request: dict[str, Any], resume: bool = False) -> None:
+        """Make the directory, keep other fits out of it and note what was asked for."""
         missing = [self.path, *self.path.parents]
         self._made = [path for path in missing if not path.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_json(self.request, request)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise InvalidInput(f"{error.filename} must be a directory; choose another one with --out") from None
+        holder = self._lock.acquire()
+        if holder is not None:
+            raise InvalidInput(f"{self.path} is in use by {holder}; wait for it, or choose another one with --out")
+        try:
+            if not resume:
+                self.check_new()  # another fit may have come in between
+            write_json(self.request, request)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Let others in again."""
+        self._lock.release()
 
     def undo(self) -> None:
         """Remove what `begin` made; only for a new fit that tried nothing."""
         shutil.rmtree(self.store, ignore_errors=True)
         try:
             self.request.unlink(missing_ok=True)
+            (self.path / _LOCK).unlink(missing_ok=True)
             for path in self._made:
                 path.rmdir()
         except OSError:
@@ -111,7 +137,7 @@ def load_model(path: Path) -> HeadstartClassifier | HeadstartRegressor:
 def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise InvalidInput(f"{path} is damaged: {error}; choose another directory with --out") from None
     if not isinstance(content, dict):
         raise InvalidInput(f"{path} is damaged: it must contain a JSON object; choose another directory with --out")
@@ -120,13 +146,3 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     replace_file(path, lambda new: new.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8"))
-
-
-def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file in full or not at all."""
-    new = path.with_name(f".{os.getpid()}.{path.name}")  # the end of the name tells pandas what to write
-    try:
-        write(new)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)

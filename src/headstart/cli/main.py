@@ -10,7 +10,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from time import time as time_now
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -22,16 +22,21 @@ from headstart.cli.options import (
     Data,
     Deploy,
     Drop,
+    Groups,
     Kinds,
     Meta,
+    Missing,
     Model,
     Refit,
     SplitFile,
     Table,
     Target,
     TaskKind,
+    Times,
+    Weights,
     budget_option,
     duration,
+    folds_or_share,
     gigabytes,
     jobs,
     model_option,
@@ -74,6 +79,9 @@ def fit(
     table: Table,
     target: Target = None,
     task: TaskKind = None,
+    weights: Weights = None,
+    groups: Groups = None,
+    times: Times = None,
     time_budget: Annotated[
         float | None,
         budget_option(
@@ -89,6 +97,19 @@ def fit(
             min=1,
             metavar="N",
             help="Number of pipelines to try, in total. With this alone, the same command gives the same model.",
+        ),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        budget_option(min=1, metavar="N", help="Stop after this many pipelines in a row without an improvement."),
+    ] = None,
+    evaluation_seconds: Annotated[
+        float | None,
+        budget_option(
+            "--evaluation-time",
+            parser=duration,
+            metavar="SECONDS",
+            help="Time limit of one pipeline. By default a sixth of the time budget.",
         ),
     ] = None,
     n_jobs: Annotated[
@@ -164,6 +185,15 @@ def fit(
     ] = None,
     drop: Drop = None,
     kinds: Kinds = None,
+    missing: Missing = None,
+    splitter: Annotated[
+        Any,
+        search_option(
+            parser=folds_or_share,
+            metavar="N|SHARE",
+            help="Number of folds, or the share of the rows to validate on. By default what suits table and budget.",
+        ),
+    ] = None,
     random_state: Annotated[
         int | None,
         search_option("--seed", min=0, metavar="N", help="Seed of everything random; 0 by default."),
@@ -173,6 +203,9 @@ def fit(
         model_option(
             "--ensemble/--no-ensemble", help="Combine the best pipelines (the default), or use only the best one."
         ),
+    ] = None,
+    max_members: Annotated[
+        int | None, model_option("--members", min=1, metavar="N", help="Most pipelines in the ensemble; 10 by default.")
     ] = None,
     refit: Annotated[
         Refit | None,
@@ -245,6 +278,10 @@ def predict(
     model: Model,
     table: Table,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, a column per class.")] = False,
+    id: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column of the table to carry along; may be repeated.", show_default=False),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file; by default CSV is printed."),
@@ -256,10 +293,11 @@ def predict(
     Examples:
       headstart predict train.headstart new.csv > predictions.csv
       headstart predict train.headstart new.csv --proba --out predictions.parquet
+      headstart predict train.headstart new.csv --id customer --out predictions.csv
     """
     from headstart.cli.predict import predict as run
 
-    run(model, table, proba, out)
+    run(model, table, proba, id or [], out)
 
 
 @app.command(rich_help_panel=_USE)
@@ -284,11 +322,21 @@ def leaderboard(
 
 
 @app.command(rich_help_panel=_USE)
-def importance(model: Model, table: Table, best: Best = None, json: AsJson = False) -> None:
+def importance(
+    model: Model,
+    table: Table,
+    best: Best = None,
+    time_budget: Annotated[
+        float,
+        typer.Option("--time", parser=duration, metavar="SECONDS", help="Time for it: 90, 10m; 60 seconds by default."),
+    ] = 60.0,
+    json: AsJson = False,
+) -> None:
     """Show how much each column matters to a model.
 
     It is how much the score drops when the column's values are shuffled. Best
-    use a table that was not trained on; it must have the target.
+    use a table that was not trained on; it must have the target. Columns that
+    the model does not use are left out.
 
     \b
     Example:
@@ -296,7 +344,7 @@ def importance(model: Model, table: Table, best: Best = None, json: AsJson = Fal
     """
     from headstart.cli.reports import importance as run
 
-    run(model, table, best, json)
+    run(model, table, best, json, time_budget)
 
 
 @app.command(rich_help_panel=_USE)
@@ -322,8 +370,12 @@ def inspect(
     table: Table,
     target: Target = None,
     task: TaskKind = None,
+    weights: Weights = None,
+    groups: Groups = None,
+    times: Times = None,
     drop: Drop = None,
     kinds: Kinds = None,
+    missing: Missing = None,
 ) -> None:
     """Show what is inferred from a table: kinds of columns, the task, anything suspicious.
 
@@ -333,7 +385,8 @@ def inspect(
     """
     from headstart.cli.reports import inspect as run
 
-    run(table, target, task, drop or [], kinds or [])
+    roles = {"weights": weights, "groups": groups, "times": times, "missing": missing}
+    run(table, target, task, drop or [], kinds or [], **roles)
 
 
 @app.command(rich_help_panel=_KNOW)
@@ -439,12 +492,10 @@ app.add_typer(meta.app, name="meta", rich_help_panel=_COMPARE)
 
 @app.command(rich_help_panel=_KNOW)
 def methods() -> None:
-    """List the optimizers, surrogates, acquisitions and extractors that are installed."""
-    from headstart.registry import KINDS, names
+    """List the optimizers, surrogates, acquisitions and meta-features: what each is, and where it is published."""
+    from headstart.cli.methods import show_methods
 
-    for kind in KINDS:
-        found = names(kind)
-        typer.echo(f"{kind:13} {', '.join(found) if found else '-'}")
+    show_methods()
 
 
 @app.command("show-space", rich_help_panel=_KNOW)

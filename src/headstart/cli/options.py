@@ -73,6 +73,23 @@ def jobs(text: str) -> int:
     return int(text)
 
 
+def folds_or_share(text: str) -> int | float:
+    """A number of folds, or a share of the rows.
+
+    >>> folds_or_share("5"), folds_or_share("0.2")
+    (5, 0.2)
+    """
+    if re.fullmatch(r"0*[1-9][0-9]{0,5}", str(text)) and int(text) > 1:
+        return int(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise typer.BadParameter(f"must be a number of folds, such as 5, or a share of the rows, 0.2, got {text!r}")
+    return share
+
+
 option: Any = partial(typer.Option, show_default=False)
 budget_option: Any = partial(option, rich_help_panel="Budget")
 search_option: Any = partial(option, rich_help_panel="Search")
@@ -93,6 +110,17 @@ SplitFile = Annotated[
 Best = Annotated[int | None, option(min=1, metavar="N", help="How many to show.")]
 Target = Annotated[str | None, option("--target", "-t", metavar="COLUMN", help="Column to predict.")]
 TaskKind = Annotated[Task | None, option(help="Kind of target; inferred by default.")]
+Weights = Annotated[str | None, option(metavar="COLUMN", help="Column that says how much each row counts.")]
+Groups = Annotated[
+    str | None, option(metavar="COLUMN", help="Rows with one value here are not split between training and validation.")
+]
+Times = Annotated[
+    str | None, option(metavar="COLUMN", help="When each row was: training rows are then before validation rows.")
+]
+Missing = Annotated[
+    list[str] | None,
+    option(metavar="TEXT", help="Cells with this text are missing values, such as 'k.A.'; may be repeated."),
+]
 Drop = Annotated[list[str] | None, option(metavar="COLUMN", help="Leave this column out; may be repeated.")]
 Kinds = Annotated[
     list[str] | None,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from headstart.cli.folder import find_model, load_model, read_json, replace_file
-from headstart.errors import InvalidInput, MissingDependency
+from headstart.cli.folder import find_model, load_model, read_json
+from headstart.errors import HeadstartError, InvalidInput, MissingDependency, ModelFileError
+from headstart.files import replace_file, writable_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,8 +20,8 @@ _TEXT = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip")
 _PARQUET = (".parquet", ".pq")
 
 
-def predict(model: Path, table: Path, proba: bool, out: Path | None) -> None:
-    """Write predictions, one row per row of the table."""
+def predict(model: Path, table: Path, proba: bool, ids: Sequence[str], out: Path | None) -> None:
+    """Write predictions, one row per row of the table, after the columns that are to be carried along."""
     if out is not None:
         _check_out(out, (table, find_model(model)))
     estimator = load_model(model)
@@ -27,16 +29,43 @@ def predict(model: Path, table: Path, proba: bool, out: Path | None) -> None:
 
     from headstart.estimators import HeadstartClassifier
 
-    if not proba:
-        found = pd.DataFrame({"prediction": estimator.predict(table)})
-    elif isinstance(estimator, HeadstartClassifier):
-        found = pd.DataFrame(estimator.predict_proba(table), columns=[str(c) for c in estimator.classes_])
-    else:
+    if proba and not isinstance(estimator, HeadstartClassifier):
         raise InvalidInput("a regression has no probabilities; leave --proba out")
+    carried = _carried(table, ids, [str(c) for c in estimator.classes_] if proba else ["prediction"])
+    try:
+        if proba:
+            found = pd.DataFrame(estimator.predict_proba(table), columns=[str(c) for c in estimator.classes_])
+        else:
+            found = pd.DataFrame({"prediction": estimator.predict(table)})
+    except (HeadstartError, OSError, MemoryError):
+        raise
+    except Exception as error:  # whatever a crafted model, or other versions of libraries, make go wrong
+        raise ModelFileError(
+            f"{model} cannot predict, {type(error).__name__}: {error}; it is damaged, or was made with other versions "
+            "of libraries: fit again"
+        ) from error
+    if carried is not None:
+        found = pd.concat([carried, found], axis=1)
     if out is None:
         typer.echo(found.to_csv(index=False, lineterminator="\n"), nl=False)
     else:
         _write(found, out)
+
+
+def _carried(table: Path, ids: Sequence[str], predicted: Sequence[str]) -> pd.DataFrame | None:
+    """Columns of the table as they are written there; None if none are wanted."""
+    if not ids:
+        return None
+    from headstart.data.errors import column_hint
+    from headstart.data.read import read_table
+
+    frame = read_table(table, as_text=ids)
+    for name in ids:
+        if name not in frame.columns:
+            raise InvalidInput(f"--id: column {name!r} not found; {column_hint(name, frame.columns)}")
+        if name in predicted:
+            raise InvalidInput(f"--id: a column of the predictions is also called {name!r}; rename it in the table")
+    return frame[list(dict.fromkeys(ids))]
 
 
 def _check_out(out: Path, others: tuple[Path, ...]) -> None:
@@ -46,12 +75,11 @@ def _check_out(out: Path, others: tuple[Path, ...]) -> None:
     if name.endswith(_PARQUET) and find_spec("pyarrow") is None:
         raise MissingDependency('Parquet files need pyarrow: pip install "headstart[parquet]"')
     check_apart(out, others)
-    if not out.parent.is_dir():
-        raise InvalidInput(f"the directory {out.parent} does not exist; create it first")
 
 
 def check_apart(out: Path, others: tuple[Path, ...]) -> None:
-    """Raise `InvalidInput` if writing `out` would overwrite one of the others."""
+    """Raise `InvalidInput` if `out` cannot be written, or that would overwrite one of the others."""
+    writable_file(out)
     for other in others:
         if out.exists() and other.exists() and out.samefile(other):
             raise InvalidInput(f"--out would overwrite {other}; choose another file")

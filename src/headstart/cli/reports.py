@@ -74,11 +74,11 @@ def _cell(name: str, value: Any, bound: Constraint | None = None) -> str:
     return f"{value:.1f}" if name == "seconds" else f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-def importance(model: Path, table: Path, best: int | None, as_json: bool) -> None:
+def importance(model: Path, table: Path, best: int | None, as_json: bool, time_budget: float | None = None) -> None:
     """How much each column matters to the model: a bar each."""
     estimator = load_model(model)
     with counting(f"shuffling the columns of {table.name}", "columns") as count:
-        found = estimator.feature_importance(table, progress=count)
+        found = estimator.feature_importance(table, progress=count, time_budget=time_budget)
     shown = found.head(best) if best is not None else found
     if as_json:
         _print_json(shown)
@@ -109,12 +109,12 @@ def _short(value: float) -> str:
     return "0" if value == 0 else f"{value:.2g}"
 
 
-def inspect(table: Path, target: str | None, task: str | None, drop: list[str], kind: list[str]) -> None:
+def inspect(table: Path, target: str | None, task: str | None, drop: list[str], kind: list[str], **roles: Any) -> None:
     """What is inferred from a table."""
     from headstart.cli.fit import kinds_of
     from headstart.data.dataset import Dataset
 
-    typer.echo(Dataset.from_table(table, target, task=task, kinds=kinds_of(drop, kind)).describe())
+    typer.echo(Dataset.from_table(table, target, task=task, kinds=kinds_of(drop, kind), **roles).describe())
 
 
 def _print_json(frame: pd.DataFrame) -> None:
@@ -166,7 +166,7 @@ def show_studies(store: Store, as_json: bool) -> None:
         {
             "name": study.name,
             "task": study.task_key,
-            "optimizer": study.settings.get("optimizer", {}).get("name"),
+            "optimizer": _name_of(study.settings.get("optimizer")),
             "seed": study.seed,
             "created": datetime.fromtimestamp(study.created).isoformat(sep=" ", timespec="seconds"),
             "trials": study.n_trials,
@@ -184,6 +184,10 @@ def show_studies(store: Store, as_json: bool) -> None:
     for row in rows:
         table.add_row(*["-" if value is None else _text(value) for value in row.values()])
     Console().print(table)
+
+
+def _name_of(described: Any) -> str | None:
+    return described.get("name") if isinstance(described, Mapping) else None
 
 
 def show_trials(store: Store, name: str, best: int, as_json: bool) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import typer
 
-from headstart.cli.folder import Folder, replace_file
+from headstart.cli.folder import Folder
 from headstart.errors import InvalidInput
+from headstart.files import replace_file
 
 
 def show_tree(directory: Path, out: Path | None) -> None:

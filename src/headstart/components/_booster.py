@@ -125,14 +125,29 @@ class Booster(Adapted, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        if state.get("model_") is not None:
+        packed = state.pop("packed_", None)
+        if packed is not None:
+            state["model_"] = packed
+        elif state.get("model_") is not None:
             state["model_"] = self._packed()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if state.get("model_") is not None:
-            self.model_ = self._unpacked(state["model_"])
+        packed = state.get("model_")
+        if not isinstance(packed, bytes):
+            super().__setstate__(state)
+            if packed is not None:
+                self.model_ = self._unpacked(packed)
+            return
+        super().__setstate__({name: value for name, value in state.items() if name != "model_"})
+        self.packed_ = packed  # its library sees it when it is first used
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "model_" and "packed_" in self.__dict__:
+            self.model_ = self._unpacked(self.packed_)
+            del self.packed_
+            return self.model_
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class BoostedClassifier(MostProbable):

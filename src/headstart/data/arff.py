@@ -21,7 +21,7 @@ _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.+)$", re.IGNORECASE)
 _BARE = r"(?!['\"])[^,]*?"
 _CELL = re.compile(rf"\s*({_QUOTED}|{_BARE})\s*(?:,|$)")
-_SPARSE_CELL = re.compile(rf"\s*(\d+)\s+({_QUOTED}|{_BARE})\s*(?:,|$)")
+_SPARSE_CELL = re.compile(rf"\s*(\d{{1,9}})\s+({_QUOTED}|{_BARE})\s*(?:,|$)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _JAVA_DATES = (("yyyy", "%Y"), ("yy", "%y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
 

@@ -8,8 +8,8 @@ constant       every row has the same value, or none has one. (One value in some
 boolean        a boolean type, or the words of one pair: true/false, yes/no, t/f, y/n, on/off, in any case. Numbers 0
                and 1 stay numeric: it is the same thing to every algorithm.
 categorical    the table's own category type (unless nearly every row has a category of its own)
-date           a date type, or text that has one date format throughout, see `headstart.data.dates`. Numbers such as
-               seconds since 1970 are not taken for dates.
+date           a date type, or text that has one date format, see `headstart.data.dates`; of the different values as
+               many may be something else as in a numeric column. Numbers such as seconds since 1970 are no dates.
 numeric        numbers, also few different ones (say so if they are codes: ``kinds={"branch": "categorical"}``), time
                spans (in seconds), and text that reads as numbers; up to 5 % of the different values may be something
                else, such as ``n/a``, and count as missing. Digits with leading zeros (``00123``) are categories.
@@ -36,8 +36,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
-from headstart.data.dates import epoch_format, find_date_format
-from headstart.data.errors import TableError, column_hint
+from headstart.data.dates import DateFormat, epoch_format, find_date_format, read_dates
+from headstart.data.errors import TableError, column_hint, listed
 from headstart.data.values import (
     MISSING_WORDS,
     Distinct,
@@ -53,7 +53,9 @@ ID_ROWS = 20
 """Rows from which on different values everywhere are taken for an id."""
 ID_SHARE = 0.95
 STRAY_SHARE = 0.05
-"""Share of the different values of a numeric text column that may be something else."""
+STRAY_FROM = 20
+"""Share of the different values of a text column with numbers or dates that may be something else, and how many
+different ones it must have for that."""
 
 _ID_NAME = re.compile(
     r"(?:^|[\W_])(?:id|ids|uuid|guid|identifier|rowid|row_?(?:names?|num|number)|index|key)$"
@@ -237,10 +239,13 @@ def _infer_text(distinct: Distinct, name: str) -> tuple[ColumnSpec, list[str]]:
         numbers = distinct.spread(to_numbers(distinct.texts, numeric.format or "."), np.nan)
         kind = _numeric_kind(numbers, name)
         return (numeric if kind is Kind.NUMERIC else ColumnSpec(kind)), []
-    if date := find_date_format(distinct):
+    dates = without_missing_words(distinct)
+    if date := find_date_format(dates) or _mostly_dates(dates):
+        lenient = date.fits < 1 or len(dates.texts) < len(distinct.texts)
         note = f"dates in {name!r} were read as {date.format}; they would also fit with day and month swapped"
-        return ColumnSpec(Kind.DATE, date.format), [note] if date.ambiguous else []
-    return ColumnSpec(_text_kind(distinct, name)), []
+        return ColumnSpec(Kind.DATE, date.format, lenient), [note] if date.ambiguous else []
+    kind = _text_kind(distinct, name)
+    return ColumnSpec(kind), _note_on_dates(dates, name, kind)
 
 
 def _is_constant(distinct: Distinct) -> bool:
@@ -257,8 +262,35 @@ def _numbers_as_text(distinct: Distinct) -> ColumnSpec | None:
     stray = ~np.isfinite(to_numbers(distinct.texts, sign))
     if all(text.lower() in MISSING_WORDS for text in distinct.texts[stray]):
         return ColumnSpec(Kind.NUMERIC, sign, lenient=bool(stray.any()))
-    enough = stray.mean() <= STRAY_SHARE and len(distinct.texts) >= 20
+    enough = stray.mean() <= STRAY_SHARE and len(distinct.texts) >= STRAY_FROM
     return ColumnSpec(Kind.NUMERIC, sign, lenient=True) if enough else None
+
+
+def without_missing_words(distinct: Distinct) -> Distinct:
+    """The column without what stands for a missing value among numbers and dates."""
+    words = np.array([text.lower() in MISSING_WORDS for text in distinct.texts], dtype=bool)
+    if not words.any():
+        return distinct
+    places = np.where(words, -1, np.cumsum(~words) - 1)
+    return Distinct(np.append(places, -1)[distinct.codes], distinct.texts[~words])
+
+
+def _mostly_dates(distinct: Distinct) -> DateFormat | None:
+    """The format of dates of which a few are something else."""
+    return find_date_format(distinct, 1 - STRAY_SHARE) if len(distinct.texts) >= STRAY_FROM else None
+
+
+def _note_on_dates(distinct: Distinct, name: str, kind: Kind) -> list[str]:
+    """What to tell of a column that is not taken for dates although many of its values are."""
+    found = find_date_format(distinct, 0.5)
+    if found is None or len(distinct.texts) < 4:
+        return []
+    unread = distinct.texts[np.isnat(read_dates(distinct.texts, found.format))]
+    shown = listed((repr(str(text)[:30]) for text in unread), 3)
+    return [
+        f"{name!r} was taken as {kind}: most of its values are dates, {found.format}, but {len(unread)} are not, "
+        f"{shown}; fix these, or declare the kind date"
+    ]
 
 
 def _text_kind(distinct: Distinct, name: str) -> Kind:
@@ -297,13 +329,13 @@ def _declared(column: pd.Series[Any], name: str, kind: Kind) -> ColumnSpec:
     if kind is Kind.NUMERIC:
         return ColumnSpec(kind, decimal_sign(distinct_texts(column).sample()))
     if kind is Kind.DATE and not types.is_datetime64_any_dtype(_unboxed(column).dtype):
-        distinct = distinct_texts(column)
-        found = find_date_format(distinct)
+        distinct = without_missing_words(distinct_texts(column))
+        found = find_date_format(distinct, 0.5)
         if not found:
             example = f", found {distinct.texts[0]!r}" if len(distinct.texts) else ""
             raise TableError(
                 f"column {name!r} is declared a date, but its values share no known date format{example}; "
                 "convert it with pandas.to_datetime first"
             )
-        return ColumnSpec(kind, found.format)
+        return ColumnSpec(kind, found.format, lenient=True)
     return ColumnSpec(kind)

@@ -11,6 +11,7 @@ id, constant                 float64 where they are numbers, dates where they ar
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from headstart.data.columns import ColumnSpec, Kind, dense, plain_numbers
-from headstart.data.dates import as_moments, read_dates, read_epoch
-from headstart.data.errors import TableError, listed
+from headstart.data.dates import ISO, as_moments, epoch_format, find_date_format, is_swapped, read_dates, read_epoch
+from headstart.data.errors import DataWarning, TableError, listed
 from headstart.data.values import Distinct, distinct_texts, to_numbers, to_truths
 
 TEXT_DTYPE: Any = pd.Series(["a"]).dtype
@@ -127,16 +128,43 @@ def _date(column: pd.Series[Any], spec: ColumnSpec, name: str) -> Converted:
             return Converted(read_epoch(numbers, spec.format))
         if np.isnan(numbers).all():
             return Converted(np.full(len(numbers), "NaT", dtype="datetime64[us]"))
+        if epoch_format(numbers) == "%Y%m%d" and not np.isnat(read_epoch(numbers[~np.isnan(numbers)], "%Y%m%d")).any():
+            return Converted(read_epoch(numbers, "%Y%m%d"))
         raise TableError(f"column {name!r} must contain dates, found the number {numbers[~np.isnan(numbers)][0]:g}")
     if types.is_object_dtype(dtype) and types.infer_dtype(column, skipna=True) in ("datetime", "datetime64", "date"):
         return Converted(as_moments(column))
     distinct = distinct_texts(column)
-    moments = read_dates(distinct.texts, spec.format or "ISO8601")
+    moments = read_dates(distinct.texts, spec.format or ISO)
+    if np.isnat(moments).mean() > 0.5:
+        moments = _dates_written_otherwise(distinct, spec.format or ISO, name, moments)
     unread = tuple(str(t) for t in distinct.texts[np.isnat(moments)])
     if unread and not spec.lenient:
         wanted = f"written as {spec.format}" if spec.format else "year-month-day"
         raise TableError(f"column {name!r} must contain dates {wanted}, found {_some(unread)}; {_ADVICE}")
     return Converted(distinct.spread(moments, np.datetime64("NaT")), 0, unread)
+
+
+def _dates_written_otherwise(distinct: Distinct, trained: str, name: str, moments: Any) -> Any:
+    """Dates of a new table in another usual format than the training table's; `moments` where there is none.
+
+    A few values do not make another format: most must have it, and day and month must not change places.
+    """
+    found = find_date_format(distinct, 0.95)
+    if found is None:
+        return moments
+    formats = [found.format]
+    if found.ambiguous or is_swapped(found.format, trained):
+        swapped = found.format.translate(str.maketrans("md", "dm"))
+        formats = [form for form in (found.format, swapped) if not is_swapped(form, trained)]
+        if found.ambiguous and len(formats) == 2:  # nothing tells which comes first
+            warnings.warn(
+                f"dates in {name!r} were read as {found.format}; they would also fit with day and month swapped",
+                DataWarning,
+                stacklevel=2,
+            )
+        elif not found.ambiguous:
+            return moments
+    return read_dates(distinct.texts, formats[0])
 
 
 def _as_text(distinct: Distinct) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -87,6 +87,7 @@ class Dataset:
         weights: str | ArrayLike | None = None,
         groups: str | ArrayLike | None = None,
         times: str | ArrayLike | None = None,
+        missing: Iterable[str] | None = None,
         name: str | None = None,
     ) -> Dataset:
         """A dataset from a file or an object.
@@ -106,6 +107,8 @@ class Dataset:
             Kinds of columns that are known better than `headstart.data.columns` can tell.
         weights, groups, times
             Name of a column, which is then no feature, or one value per row.
+        missing
+            Texts that stand for a missing value, besides the usual ones: ``["k.A.", "-999"]``.
         name
             For people; the file's name by default.
 
@@ -123,7 +126,8 @@ class Dataset:
             name = Path(source).name.split(".")[0] if isinstance(source, str | PathLike) else "table"
         matrix = sparse.csr_matrix(source) if sparse.issparse(source) else None
         frame = pd.DataFrame(index=range(matrix.shape[0])) if matrix is not None else _read(source, target)
-        roles = Roles(frame)
+        markers = _markers(missing)
+        roles = Roles(frame, markers)
         y_column, target_name = roles.claim("target", target)
         w_column, _ = roles.claim("weights", weights)
         g_column, _ = roles.claim("groups", groups)
@@ -136,7 +140,7 @@ class Dataset:
                 f"a table must have at least {MINIMUM_ROWS} rows with a target, found {known} in {len(frame)}"
             )
         if matrix is None:
-            features = read_features(frame.loc[kept, roles.features], kinds, roles.claimed)
+            features = read_features(frame.loc[kept, roles.features], kinds, roles.claimed, markers)
         else:
             features = read_sparse(matrix[kept], kinds)
         concerns = [*features.concerns, *(_concerns(y, features) if y is not None else ())]
@@ -170,6 +174,7 @@ class Dataset:
         weights: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         times: ArrayLike | None = None,
+        missing: Iterable[str] | None = None,
         name: str | None = None,
     ) -> Dataset:
         """A dataset from features and target, as scikit-learn's estimators take them; see `from_table`.
@@ -181,7 +186,7 @@ class Dataset:
         """
         given = {"y": y, "weights": weights, "groups": groups, "times": times}
         columns: dict[str, Any] = {role: None if v is None else as_column(v, role) for role, v in given.items()}
-        return cls.from_table(X, columns.pop("y"), task=task, kinds=kinds, name=name, **columns)
+        return cls.from_table(X, columns.pop("y"), task=task, kinds=kinds, missing=missing, name=name, **columns)
 
     @property
     def n_rows(self) -> int:
@@ -273,6 +278,14 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset {self.name!r}: {self.task or 'no target'}, {self.n_rows} rows × {self.n_features} columns"
+
+
+def _markers(missing: Iterable[str] | None) -> tuple[str, ...]:
+    given = (missing,) if isinstance(missing, str) else tuple(missing or ())
+    for marker in given:
+        if not isinstance(marker, str):
+            raise TableError(f"missing must be texts, such as ['k.A.', '-999'], got {marker!r}")
+    return given
 
 
 def _read(source: Any, target: Any) -> pd.DataFrame:

@@ -7,7 +7,7 @@ because the rows to predict happen to hold no day above 12.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,9 @@ Dates = NDArray[np.datetime64]
 ISO = "ISO8601"
 """Year first, any precision, with or without a time zone; values of one column may differ in precision."""
 
+_EXAMPLES = 20
+"""Values whose looks suggest formats, where some are no dates."""
+_DOUBT = 0.05
 _ISO = re.compile(r"\d{4}-\d{2}(-\d{2}([T ]\d{2}(:?\d{2}(:?\d{2}([.,]\d+)?)?)?\s?(Z|[+-]\d{2}(:?\d{2})?)?)?)?$")
 _YEAR_FIRST = re.compile(r"\d{4}([/.-])\d{1,2}\1\d{1,2}")
 _YEAR_LAST = re.compile(r"\d{1,2}([/.-])\d{1,2}\1\d{4}(?!\d)")
@@ -33,14 +36,25 @@ _TIME = re.compile(r"([T ])(\d{1,2}):\d{2}(:\d{2})?(\.\d+)?( ?)([AaPp][Mm])?\s?(
 
 @dataclass(frozen=True)
 class DateFormat:
-    """A format, and whether another reading (day and month swapped) fits the column as well."""
+    """A format of dates.
+
+    Parameters
+    ----------
+    format
+        For `read_dates`.
+    ambiguous
+        Whether another reading (day and month swapped) fits the column as well.
+    fits
+        Share of the different values that have it.
+    """
 
     format: str
     ambiguous: bool = False
+    fits: float = 1.0
 
 
-def find_date_format(column: Distinct) -> DateFormat | None:
-    """The date format that every value of the column has, or None.
+def find_date_format(column: Distinct, least: float = 1.0) -> DateFormat | None:
+    """The date format that every value of the column has, or a share of at least `least` of them; None without one.
 
     Year first, day/month/year, month/day/year, and dates with English month names are known, each with or without a
     time of day. Where both day-first and month-first fit all values, month-first is taken for slashes and day-first for
@@ -49,14 +63,22 @@ def find_date_format(column: Distinct) -> DateFormat | None:
     sample = column.sample(200)
     if not len(sample):
         return None
-    if all(_ISO.match(text) for text in sample):
+    looks = [text for text in sample if _ISO.match(text)]
+    if len(looks) >= least * len(sample) and (len(looks) == len(sample) or least < 1):
         # A bare year and month could be many things (2024-07 is also a range); it takes several to be a date.
-        if len(sample[0]) > 7 or len(column.texts) > 3:
-            return DateFormat(ISO) if _fits(column.texts, ISO) else None
+        if len(looks[0]) <= 7 and len(column.texts) <= 3:
+            return None
+        found = [DateFormat(ISO, fits=_share(column.texts, ISO))]
+    else:
+        examples = sample[:1] if least == 1 else sample[:_EXAMPLES]
+        known = dict.fromkeys(form for text in examples for form in _formats_like(text))
+        likely = [form for form in known if _share(sample, form) >= least - _DOUBT * (least < 1)]
+        found = [DateFormat(form, fits=_share(column.texts, form)) for form in likely]
+        found.sort(key=lambda each: -each.fits)
+    found = [each for each in found if each.fits >= least]
+    if not found:
         return None
-    candidates = [f for f in _formats_like(sample[0]) if _fits(sample, f)]
-    fitting = [f for f in candidates if _fits(column.texts, f)]
-    return DateFormat(fitting[0], ambiguous=len(fitting) > 1) if fitting else None
+    return replace(found[0], ambiguous=len(found) > 1 and found[1].fits == found[0].fits)
 
 
 def read_dates(texts: Texts, date_format: str) -> Dates:
@@ -98,8 +120,18 @@ def read_epoch(numbers: NDArray[np.float64], date_format: str) -> Dates:
     return as_moments(moments)
 
 
-def _fits(texts: Texts, date_format: str) -> bool:
-    return not bool(np.isnat(read_dates(texts, date_format)).any())
+def _share(texts: Texts, date_format: str) -> float:
+    return 1.0 - float(np.isnat(read_dates(texts, date_format)).mean())
+
+
+def is_swapped(one: str, other: str) -> bool:
+    """Whether two formats differ in whether the day or the month comes first.
+
+    >>> is_swapped("%m/%d/%Y", "%d/%m/%Y"), is_swapped("%d.%m.%Y", "%d/%m/%y"), is_swapped("%m/%d/%Y", ISO)
+    (True, False, False)
+    """
+    orders = [f.find("%d") < f.find("%m") for f in (one, other) if re.match("%d.%m|%m.%d", f)]
+    return len(set(orders)) == 2
 
 
 def _formats_like(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
@@ -23,7 +23,9 @@ MISSING_CELLS = ["", "?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan
 """Cells that are missing values. Not among them: None, which is a proper category in many tables."""
 
 
-def read_delimited(stream: BinaryIO, dialect: Mapping[str, Any] | None = None) -> pd.DataFrame:
+def read_delimited(
+    stream: BinaryIO, dialect: Mapping[str, Any] | None = None, as_text: Collection[str] = ()
+) -> pd.DataFrame:
     """A table from text of which separator, encoding, quotes, header and decimal sign are found out.
 
     Parameters
@@ -32,6 +34,8 @@ def read_delimited(stream: BinaryIO, dialect: Mapping[str, Any] | None = None) -
         A seekable stream of bytes.
     dialect
         Fields of `Dialect` that are known.
+    as_text
+        Columns whose cells are left as they are written.
 
     Returns
     -------
@@ -45,13 +49,13 @@ def read_delimited(stream: BinaryIO, dialect: Mapping[str, Any] | None = None) -
     known = dict(dialect or {})
     found = find_dialect(sample, complete=complete, known=known)
     try:
-        return _read(stream, found)
+        return _read(stream, found, as_text)
     except UnicodeDecodeError:
         # The beginning was valid UTF-8 and a later part is not: some single-byte encoding.
         if "encoding" in known or found.encoding != "utf-8":
             raise TableError(f"cannot be decoded as {found.encoding}; give dialect={{'encoding': ...}}") from None
         known["encoding"] = "latin-1"
-        return _read(stream, find_dialect(sample, complete=complete, known=known))
+        return _read(stream, find_dialect(sample, complete=complete, known=known), as_text)
 
 
 def _text(stream: BinaryIO, dialect: Dialect) -> io.TextIOWrapper:
@@ -59,7 +63,7 @@ def _text(stream: BinaryIO, dialect: Dialect) -> io.TextIOWrapper:
     return io.TextIOWrapper(stream, encoding=dialect.encoding, newline="")
 
 
-def _read(stream: BinaryIO, dialect: Dialect) -> pd.DataFrame:
+def _read(stream: BinaryIO, dialect: Dialect, as_text: Collection[str]) -> pd.DataFrame:
     names, dropped = _names(stream, dialect)
     text = _text(stream, dialect)
     try:
@@ -71,6 +75,7 @@ def _read(stream: BinaryIO, dialect: Dialect) -> pd.DataFrame:
                 text,
                 header=0 if dialect.header else None,
                 names=range(len(names)),
+                dtype={i: str for i, name in enumerate(names) if name in as_text},
                 index_col=False,
                 sep=r"\s+" if dialect.separator == " " else dialect.separator,
                 quotechar=dialect.quote,

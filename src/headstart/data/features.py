@@ -13,6 +13,9 @@ from headstart.data.columns import ColumnSpec, Kind, infer_columns
 from headstart.data.convert import Converted, convert, finite_or_missing
 from headstart.data.errors import TableError, listed
 from headstart.data.schema import Schema
+from headstart.data.values import blanked
+
+_WHAT = {Kind.NUMERIC: "numbers", Kind.DATE: "dates"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,12 @@ class Features:
     concerns: tuple[str, ...]
 
 
-def read_features(frame: pd.DataFrame, kinds: Mapping[str, Kind | str] | None, others: tuple[str, ...]) -> Features:
+def read_features(
+    frame: pd.DataFrame,
+    kinds: Mapping[str, Kind | str] | None,
+    others: tuple[str, ...],
+    missing: tuple[str, ...] = (),
+) -> Features:
     """Features from a raw table.
 
     Parameters
@@ -48,6 +56,8 @@ def read_features(frame: pd.DataFrame, kinds: Mapping[str, Kind | str] | None, o
         Kinds that were declared.
     others
         Columns of the table that are not features.
+    missing
+        Texts that stand for a missing value, besides the usual ones.
     """
     names = [str(c) for c in frame.columns]
     if not names:
@@ -56,6 +66,8 @@ def read_features(frame: pd.DataFrame, kinds: Mapping[str, Kind | str] | None, o
         accessor: Any = frame.sparse
         return read_sparse(sparse.csr_matrix(accessor.to_coo()), kinds)
     frame = frame.reset_index(drop=True)
+    if missing:
+        frame = frame.apply(blanked, markers=missing)
     if frame.isna().all(axis=None):
         raise TableError(f"features must have values, but all {len(names)} columns are empty in all {len(frame)} rows")
     specs, notes = infer_columns(frame, kinds)
@@ -64,7 +76,9 @@ def read_features(frame: pd.DataFrame, kinds: Mapping[str, Kind | str] | None, o
     X = pd.DataFrame({name: c.values for name, c in converted.items()}, index=pd.RangeIndex(len(frame)))
     made_up = all(n.startswith("x") and n[1:].isdigit() for n in names)
     notes = [*notes, *usable_notes, *_notes(frame, specs, converted, set(kinds or ()))]
-    return Features(X, Schema(specs, others, by_position=made_up), tuple(notes), tuple(_infinities(converted)))
+    return Features(
+        X, Schema(specs, others, by_position=made_up, missing=missing), tuple(notes), tuple(_infinities(converted))
+    )
 
 
 def read_sparse(matrix: Any, kinds: Mapping[str, Kind | str] | None) -> Features:
@@ -113,8 +127,9 @@ def _notes(
     for name, column in converted.items():
         if column.unread:
             shown = ", ".join(repr(v[:30]) for v in column.unread[:3])
+            what = _WHAT[specs[name].kind]
             notes.append(
-                f"{len(column.unread)} distinct values of {name!r} are not numbers and are treated as missing: {shown}"
+                f"{len(column.unread)} distinct values of {name!r} are not {what} and are treated as missing: {shown}"
             )
     return notes
 

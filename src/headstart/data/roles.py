@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,15 @@ from pandas.api import types
 from headstart.data.columns import plain_numbers
 from headstart.data.dates import as_moments, find_date_format, read_dates
 from headstart.data.errors import TableError, column_hint
-from headstart.data.values import distinct_texts, to_numbers
+from headstart.data.values import blanked, distinct_texts, to_numbers
 
 
 class Roles:
-    """Hands out a table's columns by role; what is left are the features."""
+    """Hands out a table's columns by role, with nothing where `missing` has it; what is left are the features."""
 
-    def __init__(self, frame: pd.DataFrame) -> None:
+    def __init__(self, frame: pd.DataFrame, missing: Collection[str] = ()) -> None:
         self._frame = frame
+        self._missing = missing
         self._claimed: dict[str, str] = {}
 
     @property
@@ -44,11 +45,11 @@ class Roles:
             if name not in self._frame.columns:
                 raise TableError(f"{role} column {name!r} not found; {column_hint(name, self._frame.columns)}")
             self._claimed[name] = role
-            return self._frame[name], name
+            return blanked(self._frame[name], self._missing), name
         column = as_column(given, role)
         if len(column) != len(self._frame):
             raise TableError(f"{role} must have one value per row of the table, {len(self._frame)}, got {len(column)}")
-        return column, role if column.name is None else str(column.name)
+        return blanked(column, self._missing), role if column.name is None else str(column.name)
 
 
 def as_column(given: Any, role: str) -> pd.Series[Any]:

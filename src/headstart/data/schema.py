@@ -15,6 +15,7 @@ from headstart.data.columns import ColumnSpec, Kind
 from headstart.data.convert import convert, finite_or_missing
 from headstart.data.errors import DataWarning, TableError, column_hint, listed
 from headstart.data.read import read_table
+from headstart.data.values import blanked
 
 _DISPENSABLE = (Kind.ID, Kind.CONSTANT)
 
@@ -33,12 +34,15 @@ class Schema:
         Whether the names were made up for an array: another table's columns are then taken in their order.
     n_sparse
         Number of columns of a sparse matrix; None for a table.
+    missing
+        Texts that stand for a missing value, besides the usual ones.
     """
 
     columns: Mapping[str, ColumnSpec]
     others: tuple[str, ...] = ()
     by_position: bool = False
     n_sparse: int | None = None
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", dict(self.columns))
@@ -114,7 +118,7 @@ class Schema:
         converted = {}
         for name, spec in self.columns.items():
             if name in frame.columns:
-                converted[name] = convert(frame[name], spec, name).values
+                converted[name] = convert(blanked(frame[name], self.missing), spec, name).values
             else:
                 converted[name] = np.full(len(frame), np.nan)
         return pd.DataFrame(converted, index=pd.RangeIndex(len(frame)))
@@ -154,13 +158,15 @@ class Schema:
             "others": list(self.others),
             "by_position": self.by_position,
             "n_sparse": self.n_sparse,
+            "missing": list(self.missing),
         }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
         """The schema that `to_dict` described."""
         columns = {c["name"]: ColumnSpec(Kind(c["kind"]), c["format"], c["lenient"]) for c in content["columns"]}
-        return cls(columns, tuple(content["others"]), content["by_position"], content["n_sparse"])
+        missing = tuple(content.get("missing", ()))
+        return cls(columns, tuple(content["others"]), content["by_position"], content["n_sparse"], missing)
 
 
 def _has_names(source: Any) -> bool:

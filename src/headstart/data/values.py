@@ -7,6 +7,7 @@ as a number, as a date, how many words has it) looks at the distinct values and 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 from numbers import Integral, Real
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api import types
 
 Floats = NDArray[np.float64]
 Texts = NDArray[np.object_]
@@ -94,6 +96,26 @@ def distinct_texts(column: pd.Series[Any]) -> Distinct:
     merged, kept = pd.factorize(texts[used])
     renumbered[:-1][used] = merged
     return Distinct(renumbered[codes], np.asarray(kept, dtype=object))
+
+
+def blanked(column: pd.Series[Any], markers: Collection[str]) -> pd.Series[Any]:
+    """The column with nothing where one of the markers stands.
+
+    >>> blanked(pd.Series(["3", "k.A.", " k.A. "]), ["k.A."]).tolist(), blanked(pd.Series([3, -999]), ["-999"]).tolist()
+    (['3', nan, nan], [3.0, nan])
+    """
+    if not markers:
+        return column
+    wanted = {marker.strip() for marker in markers}
+    if types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
+        numbers = to_numbers(np.array(sorted(wanted), dtype=object))
+        hit = column.isin(numbers[~np.isnan(numbers)].tolist())
+    else:
+        distinct = distinct_texts(column)
+        hit = pd.Series(
+            distinct.spread(np.array([t in wanted for t in distinct.texts], dtype=bool), False), column.index
+        )
+    return column.mask(hit) if hit.any() else column
 
 
 def text_of(value: Any) -> str:

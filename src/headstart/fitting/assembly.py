@@ -17,7 +17,7 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.constraints import total_excess
-from headstart.errors import printable, warn_user
+from headstart.errors import StoreError, printable, warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
 from headstart.evaluation.scoring import Metric
@@ -573,7 +573,15 @@ class Assembly:
 def predictions_of(trial: Trial) -> Array:
     """What a trial predicted for each row, by models that had not seen it; NaN where it was not validated."""
     value = trial.outcome.artefacts["predictions"]
-    return np.load(value, mmap_mode="r", allow_pickle=False) if isinstance(value, Path) else np.asarray(value)
+    if not isinstance(value, Path):
+        return np.asarray(value)
+    try:
+        return np.load(value, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except (OSError, EOFError, ValueError) as error:
+        raise StoreError(
+            f"predictions of trial {trial.number} must be an array of numbers, but {value} is something else or "
+            f"damaged ({error}); start a new fit with another store"
+        ) from error
 
 
 def _in_words(members: Sequence[Member], rows: int) -> str:

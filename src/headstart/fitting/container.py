@@ -10,21 +10,19 @@ import io
 import os
 import uuid
 import zipfile
+import zlib
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from headstart.errors import ModelFileError
+from headstart.files import HARMLESS_BYTES, MOST_RATIO, is_out_of_proportion, writable_file
 from headstart.store.codec import decode, encode
 
 FORMAT = "headstart-model"
 VERSION = 1
 """Of the format; a file of a later one is refused."""
-
-HARMLESS_BYTES = 64 * 2**20
-MOST_RATIO = 100
-"""A file that unpacks to more than `HARMLESS_BYTES` may be at most so many times smaller than its content."""
 
 _HEADER = "header.json"
 
@@ -33,16 +31,18 @@ def write_container(path: str | PathLike[str], header: Mapping[str, Any], parts:
     """Write a file in one step: whoever reads the path sees the old file or the new one, never a part of it."""
     from headstart.store.artefacts import sync_directory  # it needs a database's library, reading a model does not
 
-    target = Path(os.path.realpath(path))
-    _check_target(path, target)
+    target = writable_file(path, ModelFileError)
+    if target.exists() and not is_container(target):
+        raise ModelFileError(
+            f"{path} exists and is not a Headstart model, so it was left alone; choose another name or remove it first"
+        )
+    about = encode({"format": FORMAT, "version": VERSION, **header}, "header")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with open(temporary, "xb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr(_HEADER, encode({"format": FORMAT, "version": VERSION, **header}, "header"))
-                for name, content in parts.items():
-                    packed = content[:2] == b"PK"  # is a zip archive itself
-                    archive.writestr(name, content, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+            with zipfile.ZipFile(stream, "w") as archive:
+                for name, content in {_HEADER: about.encode(), **parts}.items():
+                    archive.writestr(name, content, compression_of(content))
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
@@ -52,17 +52,6 @@ def write_container(path: str | PathLike[str], header: Mapping[str, Any], parts:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-
-
-def _check_target(path: str | PathLike[str], target: Path) -> None:
-    if not target.parent.is_dir():
-        raise ModelFileError(f"the directory {target.parent} must exist to save a model there; create it first")
-    if target.is_dir():
-        raise ModelFileError(f"path must be a file, but {path} is a directory; give a file in it")
-    if target.exists() and not is_container(target):
-        raise ModelFileError(
-            f"{path} exists and is not a Headstart model, so it was left alone; choose another name or remove it first"
-        )
 
 
 def is_container(path: Path) -> bool:
@@ -110,6 +99,14 @@ def read_container(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str,
     return header, parts
 
 
+def compression_of(content: bytes) -> int:
+    """How a part is kept: deflated, unless it is an archive itself or would shrink so much that it is not believed."""
+    if content[:2] == b"PK":
+        return zipfile.ZIP_STORED
+    believed = len(content) <= HARMLESS_BYTES or MOST_RATIO * len(zlib.compress(content, 1)) > 2 * len(content)
+    return zipfile.ZIP_DEFLATED if believed else zipfile.ZIP_STORED
+
+
 def damaged(path: str | PathLike[str], error: Exception) -> ModelFileError:
     """The error for a file whose content is not what `save` writes."""
     said = str(error).strip() or type(error).__name__
@@ -118,8 +115,8 @@ def damaged(path: str | PathLike[str], error: Exception) -> ModelFileError:
 
 def check_sizes(archive: zipfile.ZipFile, size: int, where: str) -> None:
     """Raise for an archive that would unpack to sizes out of all proportion."""
-    unpacked = sum(info.file_size for info in archive.infolist())
-    if unpacked > HARMLESS_BYTES and unpacked > MOST_RATIO * size:
+    if is_out_of_proportion(archive, size):
+        unpacked = sum(info.file_size for info in archive.infolist())
         raise ModelFileError(
             f"{where} has {size:,} bytes and claims to contain {unpacked:,}, far more than a model would; it "
             "was not unpacked"

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from headstart.data.dataset import Dataset
 from headstart.data.errors import TableError
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, check_positive
 from headstart.fitting import reports
 from headstart.fitting.checks import check_features, check_pair
 from headstart.fitting.clock import within
@@ -140,6 +140,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
     def _dataset(self, X: Any, y: Any, target: str | None, weights: Any, groups: Any, times: Any) -> Dataset:
         """The dataset of what `fit` was given."""
         roles: dict[str, Any] = {"weights": weights, "groups": groups, "times": times, "kinds": self.kinds}
+        roles["missing"] = self.missing or None
         task = "regression" if self._kind == "regression" else "classification"
         if isinstance(y, str) and target is None:
             target, y = y, None
@@ -256,8 +257,11 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         repeats: int = 5,
         seed: int = 0,
         progress: Callable[[int, int], None] | None = None,
+        time_budget: float | None = None,
     ) -> pd.DataFrame:
         """How much worse the metric is when a column's values are shuffled: mean and standard deviation.
+
+        Columns that the model does not use, such as ids, are left out.
 
         Parameters
         ----------
@@ -267,9 +271,15 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             How many times each column is shuffled.
         progress
             Is told how many columns are done, and of how many.
+        time_budget
+            Seconds. Where they are too few, columns are shuffled less often and on fewer rows.
         """
+        began = time.monotonic()
+        check_positive("time_budget", time_budget)
         ready, truth = self._test_rows(X, y)
-        return reports.permutation_importance(self.model_, ready, truth, self._metric(), repeats, seed, progress)
+        until = None if time_budget is None else began + time_budget
+        metric = self._metric()
+        return reports.permutation_importance(self.model_, ready, truth, metric, repeats, seed, progress, until)
 
     def _metric(self) -> Any:
         from headstart.evaluation.scoring import Metric

@@ -62,7 +62,7 @@ def _constants(model: Model, table: str) -> str:
         for name, spec in model.schema.columns.items():
             lines.append(f"    {quoted(name)}: ({quoted(str(spec.kind))}, {quoted(spec.format)}, {spec.lenient!r}),")
         lines += ["}", _KINDS]
-    lines.append(f"MISSING = {quoted(MISSING_CELLS)}")
+    lines.append(f"MISSING = {quoted([*MISSING_CELLS, *model.schema.missing])}")
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 from headstart.data.columns import Kind
 from headstart.data.errors import TableError
 from headstart.data.read import read_table
-from headstart.errors import InvalidInput, check_positive, suggestion
+from headstart.data.values import blanked
+from headstart.errors import InvalidInput, check_positive, suggestion, warn_user
 from headstart.evaluation.scoring import Metric
 from headstart.fitting.model import Member, Model
 from headstart.history import History
@@ -22,6 +24,10 @@ from headstart.trials import Trial
 
 BATCH_ROWS = 20_000
 """Most rows that are predicted at once where a small table is shuffled several times."""
+_TIMED_ROWS = 1000
+_LEAST_ROWS = 100
+_USABLE = 0.8
+"""Of the time that importance has: predictions take more or less."""
 _COLUMNS = ("rank", "score", "metric", "weight", "estimator", "pipeline", "seconds", "rows", "trial")
 
 
@@ -87,7 +93,7 @@ def test_rows(model: Model, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
                 f"the table must have the target {model.target!r} to be scored; "
                 f"{suggestion(model.target, map(str, frame.columns))}; or give y"
             )
-        X, y = frame, frame[model.target]
+        X, y = frame, blanked(frame[model.target], model.schema.missing)
     values = pd.Series(np.asarray(y, dtype=object))
     known = values.notna().to_numpy()
     ready = model.schema.apply(X)
@@ -154,10 +160,11 @@ def permutation_importance(
     repeats: int = 5,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    until: float | None = None,
 ) -> pd.DataFrame:
     """Mean and standard deviation of the fall of the score, by column, largest first (Breiman, 2001).
 
-    Columns that no pipeline looks at, such as ids, have the importance 0 without being shuffled.
+    Columns that no pipeline looks at, ids and constants, are left out.
 
     Parameters
     ----------
@@ -167,22 +174,31 @@ def permutation_importance(
         Class codes, or numbers.
     progress
         Is told how many columns are done, and of how many.
+    until
+        Moment by `time.monotonic` to be done at; columns are then shuffled less often, on fewer rows, or not at all.
     """
     check_positive("repeats", repeats, whole=True)
     if model.schema.n_sparse is not None:
         raise InvalidInput("importance needs a table with columns, but this model was fitted to a sparse matrix")
-    base = model.score(ready, truth, metric)
+    names = [n for n in ready.columns if model.schema.columns[n].kind not in (Kind.ID, Kind.CONSTANT)]
     rng = np.random.default_rng(seed)
+    if until is not None:
+        repeats, rows = _affordable(model, ready, len(names), repeats, until)
+        if rows < len(ready):
+            chosen = np.sort(rng.choice(len(ready), rows, replace=False))
+            ready, truth = ready.iloc[chosen], truth[chosen]
+            warn_user(f"there was not time for all rows: importance was measured on {rows} of them, chosen at random")
+    base = model.score(ready, truth, metric)
     orders = [rng.permutation(len(ready)) for _ in range(repeats)]
     at_once = max(1, min(repeats, BATCH_ROWS // max(1, len(ready))))
     several = pd.concat([ready] * at_once, ignore_index=True) if at_once > 1 else ready
-    rows = []
-    for done, name in enumerate(ready.columns):
+    rows_found = []
+    for done, name in enumerate(names):
         if progress is not None:
-            progress(done, ready.shape[1])
-        if model.schema.columns[name].kind in (Kind.ID, Kind.CONSTANT):
-            rows.append((name, 0.0, 0.0))
-            continue
+            progress(done, len(names))
+        if until is not None and time.monotonic() > until and done:
+            warn_user(f"there was time for {done} of {len(names)} columns; give it more, or a smaller table")
+            break
         falls: list[float] = []
         for first in range(0, repeats, at_once):
             some = orders[first : first + at_once]
@@ -190,6 +206,22 @@ def permutation_importance(
             shuffled[name] = ready[name].array[np.concatenate(some)]
             found = np.split(model.predict_ready(shuffled), len(some))
             falls += [base - model.score_of(part, truth, metric) for part in found]
-        rows.append((name, float(np.mean(falls)), float(np.std(falls))))
-    found_rows = pd.DataFrame(rows, columns=["feature", "importance", "std"])
-    return found_rows.sort_values("importance", ascending=False, ignore_index=True, kind="stable")
+        rows_found.append((name, float(np.mean(falls)), float(np.std(falls))))
+    table = pd.DataFrame(rows_found, columns=["feature", "importance", "std"])
+    return table.sort_values("importance", ascending=False, ignore_index=True, kind="stable")
+
+
+def _affordable(model: Model, ready: Any, columns: int, repeats: int, until: float) -> tuple[int, int]:
+    """How often columns can be shuffled until then, and on how many rows, by how long a prediction takes."""
+    seconds = []
+    for rows in (1, min(len(ready), _TIMED_ROWS)):
+        began = time.monotonic()
+        model.predict_ready(ready.iloc[:rows])
+        seconds.append(time.monotonic() - began)
+    per_row = max(0.0, seconds[1] - seconds[0]) / _TIMED_ROWS
+    left = _USABLE * max(0.0, until - time.monotonic())
+    for times in range(repeats, 0, -1):
+        if left > columns * times * (seconds[0] + per_row * len(ready)):
+            return times, len(ready)
+    affordable = (left / max(1, columns) - seconds[0]) / max(per_row, 1e-12)
+    return 1, int(min(len(ready), max(_LEAST_ROWS, affordable)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Iterable, Mapping
@@ -30,6 +29,7 @@ from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
 from headstart.fitting.refit import evaluate_all
 from headstart.fitting.saving import saved_size_of_fold
+from headstart.fitting.scratch import scratch_directory
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.fitting.simple import WithSimple
@@ -109,8 +109,7 @@ class Run:
             raise InvalidInput(
                 f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, got {self.metric.name!r}"
             )
-        self.directory = Path(tempfile.mkdtemp(prefix="headstart-"))
-        weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
+        self.directory = scratch_directory(self)
         location = settings.store if settings.store is not None else self.directory / "store"
         self.store = Store.open(location if isinstance(location, str) else Path(location))
         weakref.finalize(self, self.store.close)

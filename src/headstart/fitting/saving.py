@@ -127,7 +127,8 @@ def load(path: str | PathLike[str], kinds: Sequence[type], *, trusted: bool = Fa
     kinds
         Classes that it may be of: `HeadstartClassifier`, `HeadstartRegressor` or subclasses.
     trusted
-        Also read a pickle, which runs code that its writer chose.
+        Also read a pickle, which runs code that its writer chose, and load boosters without trying them in another
+        process first.
 
     Raises
     ------
@@ -150,7 +151,7 @@ def load(path: str | PathLike[str], kinds: Sequence[type], *, trusted: bool = Fa
     if not header.get("safe", False):
         return _unpickled(parts, path, trusted)
     try:
-        return _restored(maker, header, load_models(parts[_MODELS]))
+        return _restored(maker, header, load_models(parts[_MODELS], trusted))
     except ModelFileError as error:
         raise type(error)(f"{path}: {error}") from error
     except Exception as error:  # whatever a file of the right outer form can make go wrong inside

@@ -81,6 +81,8 @@ class Parameters:
     kinds
         Kinds of columns where you know better than what is inferred: numeric, boolean, categorical, date, text, id,
         constant.
+    missing
+        Texts that stand for a missing value, besides the usual ones (``NA``, ``?``, ``null``, …): ``["k.A.", "-999"]``.
     random_state
         Seed of everything random.
     store
@@ -112,6 +114,7 @@ class Parameters:
     memory_limit: int | None = None
     evaluation_seconds: float | None = None
     kinds: Mapping[str, str] | None = field(default=None, metadata=PROBLEM)
+    missing: Iterable[str] = field(default=(), metadata=PROBLEM)
     random_state: int | None = field(default=0, metadata=PROBLEM)
     store: str | PathLike[str] | None = None
     sandbox: bool = True

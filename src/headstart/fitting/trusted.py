@@ -5,7 +5,7 @@ package's components, scikit-learn's estimators and what they keep inside, NumPy
 are no functions among them, and nothing whose construction does more than fill an object with data.
 
 A file can therefore not choose what is run. Crafted numbers are another matter: indices inside trees are checked here,
-but the libraries take other contents, such as those of a booster, for granted and could crash.
+the text of LightGBM in `booster_text`, and boosters of other libraries are tried in another process (`rehearsal`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,13 @@ from typing import Any
 
 import numpy as np
 
+from headstart.components._booster import Booster
+from headstart.components.boosting import LightGBMClassifier, LightGBMRegressor
 from headstart.errors import ModelFileError, UntrustedModel
+from headstart.files import is_out_of_proportion
+from headstart.fitting.booster_text import check_lightgbm
 from headstart.fitting.packing import pack, unpack
+from headstart.fitting.rehearsal import rehearse
 
 _MADE = ("Bytes", "DType", "Dict", "Json", "List", "Loss", "NdArray", "Object", "RandomState", "Slice", "SparseMatrix")
 _LOADERS = frozenset(f"{what}Node" for what in (*_MADE, "Tree", "Tuple", "Type"))
@@ -155,7 +160,7 @@ def dump_models(models: Any) -> bytes:
     skops = _skops()
     advice = "use save(path, safe=False), which writes a pickle that only those should load who trust you"
     try:
-        content = _renumbered(skops.dumps(pack(models), compression=zipfile.ZIP_STORED))
+        content = _dumped(skops, pack(models))
     except Exception as error:  # skops, and any __getstate__ of a user's class
         raise ModelFileError(f"a part of this model cannot be saved as plain data: {error}; {advice}") from error
     foreign = _untrusted(_types(_schema(content)))
@@ -167,15 +172,24 @@ def dump_models(models: Any) -> bytes:
     return content
 
 
-def _renumbered(content: bytes) -> bytes:
-    """A skops file, compressed, with objects numbered from 1 on instead of by their addresses.
+def _dumped(skops: Any, models: Any) -> bytes:
+    """An archive of them, deflated unless that shrinks it so much that nobody would unpack it again."""
+    plain = skops.dumps(models, compression=zipfile.ZIP_STORED)
+    content = _renumbered(plain, zipfile.ZIP_DEFLATED)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        believed = not is_out_of_proportion(archive, len(content))
+    return content if believed else _renumbered(plain, zipfile.ZIP_STORED)
+
+
+def _renumbered(content: bytes, compression: int) -> bytes:
+    """A skops file with objects numbered from 1 on instead of by their addresses.
 
     The same models are the same file then, and it has the same size.
     """
     numbers: dict[int, int] = {}
     names: dict[str, str] = {}
     compressed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as new:
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(compressed, "w", compression) as new:
         schema = json.loads(old.read("schema.json"))
         left = [schema]
         while left:
@@ -189,13 +203,19 @@ def _renumbered(content: bytes) -> bytes:
             elif isinstance(node, list):
                 left += node
         for name, other in names.items():
-            new.writestr(zipfile.ZipInfo(other), old.read(name), zipfile.ZIP_DEFLATED, 1)
-        new.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema), zipfile.ZIP_DEFLATED)
+            new.writestr(zipfile.ZipInfo(other), old.read(name), compression, 1)
+        new.writestr(zipfile.ZipInfo("schema.json"), json.dumps(schema), compression)
     return compressed.getvalue()
 
 
-def load_models(content: bytes) -> Any:
-    """Inverse of `dump_models`; `UntrustedModel` before anything is made of what it does not know."""
+def load_models(content: bytes, trusted: bool = False) -> Any:
+    """Inverse of `dump_models`; `UntrustedModel` before anything is made of what it does not know.
+
+    Parameters
+    ----------
+    trusted
+        Whether to take the boosters of other libraries as they are; otherwise they are tried in another process first.
+    """
     skops = _skops()
     found = _types(_schema(content))
     foreign = _untrusted(found)
@@ -207,8 +227,18 @@ def load_models(content: bytes) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions that differ are said once, for the whole file
         models = unpack(skops.loads(content, trusted=sorted({name for name, _ in found})))  # it looks up in a list
-    _check_trees(models)
+    unknown = [booster for booster in _check_trees(models) if not _is_checked(booster)]
+    if not trusted:
+        rehearse(unknown)
     return models
+
+
+def _is_checked(booster: Any) -> bool:
+    """Whether it is known that a booster does no harm; `ModelFileError` where it would do some."""
+    if not isinstance(booster, LightGBMClassifier | LightGBMRegressor):
+        return False
+    check_lightgbm(booster.packed_, int(booster.n_features_in_), booster._n_classes)
+    return True
 
 
 def _schema(content: bytes) -> Any:
@@ -243,16 +273,23 @@ def _untrusted(found: Iterable[tuple[str, str]]) -> list[str]:
     )
 
 
-def _check_trees(models: Any) -> None:
-    """Raise unless the nodes of all trees refer to nodes and columns that there are.
+def _loaded(module: str, name: str) -> Any:
+    """A class, or, if its module was not imported, so that there are no objects of it, one without objects."""
+    return getattr(sys.modules.get(module), name, _Nothing)
+
+
+class _Nothing:
+    """No object is of this class."""
+
+
+def _check_trees(models: Any) -> list[Any]:
+    """The boosters of other libraries; raises unless all trees refer to nodes and columns that there are.
 
     scikit-learn does not look: a crafted tree would read memory that is not its own.
     """
-    if "sklearn.tree" not in sys.modules:
-        return  # there can be none
-    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-    from sklearn.tree._tree import Tree
-
+    Tree = _loaded("sklearn.tree._tree", "Tree")
+    TreePredictor = _loaded("sklearn.ensemble._hist_gradient_boosting.predictor", "TreePredictor")
+    boosters = []
     left: list[tuple[Any, int | None]] = [(models, None)]
     seen: set[tuple[int, int | None]] = set()
     while left:
@@ -279,7 +316,11 @@ def _check_trees(models: Any) -> None:
                 left += [(value, columns) for value in item.ravel().tolist()]
         elif hasattr(item, "__dict__"):
             content = vars(item)
+            if isinstance(item, Booster) and "packed_" in content:
+                boosters.append(item)
             left += [(value, _columns_of(item, content, columns)) for value in content.values()]
+
+    return boosters
 
 
 def _columns_of(item: Any, content: dict[str, Any], outer: int | None) -> int | None:

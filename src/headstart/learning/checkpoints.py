@@ -6,7 +6,9 @@ The text holds a hash of all the rest, so that a file which was damaged or chang
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import math
 import os
 import struct
 import uuid
@@ -20,10 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import ModelFileError
+from headstart.files import is_out_of_proportion, kind_of, writable_file
 
 _ABOUT = "about.json"
 _HASH = "sha256"
-_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, MemoryError, struct.error)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    MemoryError,
+    RecursionError,
+    struct.error,
+)
 """What zip files raise whose bytes are not what they were, the last ones for a header that was hit."""
 
 
@@ -39,7 +50,7 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
     about
         JSON: what the arrays are and what made them.
     """
-    path = Path(path)
+    path = writable_file(path, ModelFileError)
     for name, array in arrays.items():
         if name == _ABOUT or np.asarray(array).dtype.kind not in "biuf":
             raise ModelFileError(f"{name!r} must be an array of numbers that is not called {_ABOUT!r} to be saved")
@@ -50,6 +61,13 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
         with temporary.open("xb") as file:
             entries: dict[str, Any] = {_ABOUT: text, **arrays}
             np.savez_compressed(file, **entries)
+            file.flush()
+            with zipfile.ZipFile(temporary) as archive:
+                believed = not is_out_of_proportion(archive, temporary.stat().st_size)
+            if not believed:  # it would not be unpacked again
+                file.seek(0)
+                file.truncate()
+                np.savez(file, **entries)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -58,12 +76,23 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]]
 
 def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """What `save_arrays` wrote; `ModelFileError` for anything else. Nothing in the file is run."""
-    if os.path.isfile(path) and not zipfile.is_zipfile(path):
+    kind = kind_of(Path(path))
+    if kind not in (None, "a file"):
+        raise ModelFileError(f"{os.fspath(path)!r} must be a file of trained parameters, but is {kind}")
+    if kind == "a file" and not zipfile.is_zipfile(path):
         raise ModelFileError(f"{os.fspath(path)!r} holds no trained parameters, such as 'headstart metatrain' writes")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with zipfile.ZipFile(path) as archive:
+            size = os.stat(path).st_size
+            if is_out_of_proportion(archive, size):
+                raise ModelFileError(
+                    f"{os.fspath(path)!r} has {size:,} bytes and would unpack to far more than trained parameters "
+                    "are; it was not unpacked"
+                )
+            arrays = {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.namelist()}
         about = json.loads(arrays.pop(_ABOUT).tobytes().decode())
+    except ModelFileError:
+        raise
     except FileNotFoundError:
         raise ModelFileError(f"no file of trained parameters at {os.fspath(path)!r}") from None
     except (*_DAMAGED, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -73,6 +102,23 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], 
     if about.pop(_HASH, None) != _digest(arrays, about):
         raise ModelFileError(f"{os.fspath(path)!r} was damaged or changed since it was written: its hash differs")
     return arrays, about
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """An array of numbers from the bytes of an ``.npy`` file; its header must not claim more than there is."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"an array has version {version} of its format")
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read_header(stream)
+    if dtype.kind not in "biuf":
+        raise ValueError(f"an array must have numbers, found {dtype}")
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError("an array has another size than its header says")
+    found = np.frombuffer(content, dtype, count, stream.tell()).copy()
+    return found.reshape(shape, order="F" if fortran else "C")
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> str:

@@ -40,7 +40,8 @@ _VALIDATION_ROUNDS = 6
 
 
 class Dataset2Vec(MetaFeatures):
-    """Learned meta-features of a table: a deep set over its (feature, target) pairs.
+    """Learned meta-features of a table: a deep set over its (feature, target) pairs (Jomaa, Schmidt-Thieme & Grabocka,
+    Data Mining and Knowledge Discovery 2021).
 
     `meta_fit` needs torch; `transform` NumPy alone.
 

@@ -25,7 +25,8 @@ Score = Callable[[Encoded], Scores]
 
 
 class Bayes(Optimizer):
-    """Fit a surrogate to the history, try the candidate with the highest acquisition.
+    """Fit a surrogate to the history, try the candidate with the highest acquisition (Jones, Schonlau & Welch, Journal
+    of Global Optimization 1998).
 
     On a pool every candidate is scored. On a whole space candidates are random samples and the neighbours of the best
     pipelines so far, improved by local search.

@@ -75,7 +75,8 @@ def _taking_turns(lists: list[Rows]) -> Rows:
 
 
 class Nearest(RecordedOptimizer):
-    """The best pipelines of the nearest datasets in turns: the best of the nearest, of the second nearest, …
+    """The best pipelines of the nearest datasets in turns: the best of the nearest, of the second nearest, … (Feurer,
+    Springenberg & Hutter, AAAI 2015).
 
     After the best of all neighbours come their second best, and so on. It learns nothing from results on the new task.
     Distance is L1 on standardised meta-features, as in auto-sklearn's and PMF's warm start, of which this is the

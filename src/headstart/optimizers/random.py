@@ -44,7 +44,7 @@ def draw_untried(history: History, rng: np.random.Generator, fidelity: Fidelity 
 
 
 class RandomSearch(Optimizer):
-    """Any candidate with equal chance, none twice."""
+    """Any candidate with equal chance, none twice (Bergstra & Bengio, JMLR 2012)."""
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
         return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})

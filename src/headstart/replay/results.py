@@ -13,7 +13,6 @@ file a number that stays the same for several evaluations is written once, with 
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput
+from headstart.files import replace_file
 from headstart.replay.protocol import Method
 
 Array = NDArray[np.float64]
@@ -265,9 +265,7 @@ class Results(MethodResults):
 def write_whole(path: Path, text: str) -> None:
     """Write a file, all or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
+    replace_file(path, lambda new: new.write_text(text, encoding="utf-8"))
 
 
 def _number(value: Any, digits: int = _DIGITS) -> float | None:

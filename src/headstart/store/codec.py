@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,10 +50,8 @@ def decode(text: str) -> Any:
 
 
 def decode_proposal(text: str) -> Proposal:
-    try:
+    with reading("a stored proposal"):
         return Proposal.from_dict(decode(text))
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"a stored proposal cannot be read, the store is damaged: {error!r}") from error
 
 
 def encode_trial(trial: Trial) -> str:
@@ -63,12 +62,34 @@ def encode_trial(trial: Trial) -> str:
 
 
 def decode_trial(text: str, proposal: Proposal, artefacts: Mapping[str, Any]) -> Trial:
-    try:
+    with reading(f"stored trial {proposal.number}"):
         content = decode(text)
         outcome = Outcome.from_dict(content["outcome"], artefacts)
+        if not isinstance(outcome.error, str | None):
+            raise TypeError("the error of an outcome must be a text")
+        numbers = (outcome.seconds, outcome.bytes, content["started"], content["finished"], *outcome.fold_losses)
+        for number in (*numbers, *outcome.constraints.values()):
+            float(number)
         return Trial(proposal, outcome, content["started"], content["finished"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"stored trial {proposal.number} cannot be read, the store is damaged: {error!r}") from error
+
+
+def decode_mapping(text: str, what: str) -> dict[str, Any]:
+    """A mapping that `encode` wrote; `StoreError` for anything else."""
+    with reading(what):
+        content = decode(text)
+        if not isinstance(content, dict):
+            raise TypeError(f"it must be a mapping, found {type(content).__name__}")
+        return content
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """What goes wrong inside the block is a `StoreError` about `what`."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        said = str(error).replace("got an unexpected keyword argument", "has no field")
+        raise StoreError(f"{what} cannot be read, the store is damaged ({said}); restore it from a backup") from error
 
 
 def _plain(value: object, where: str) -> Any:

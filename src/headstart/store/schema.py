@@ -113,9 +113,9 @@ def create(connection: Connection, content: dict[str, str]) -> None:
 def stored_version(content: dict[str, str], location: str) -> int:
     """Format version of the store; raises if this Headstart cannot read it or migrate it."""
     text = content.get("format_version", "")
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 9:
         raise StoreError(
-            f"the store at {location} is damaged: its format version must be a number, found {text!r}; restore it "
+            f"the store at {location} is damaged: its format version must be a number, found {text[:20]!r}; restore it "
             "from a backup"
         )
     version = int(text)

@@ -6,11 +6,16 @@ returns.
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
+import shutil
 import sqlite3
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, create_engine, event
 from sqlalchemy.pool import NullPool
@@ -46,12 +51,14 @@ class SQLiteBackend(Backend):
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
+        self._read_only = file is not None and file.exists() and not _may_write(file)
         engine = create_engine(
-            URL.create("sqlite", database=None if file is None else str(file)),
+            _read_only_url(file) if self._read_only and file is not None else _url(file),
             poolclass=NullPool,
             connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS},
         )
-        event.listen(engine, "connect", _set_up)
+        if not self._read_only:
+            event.listen(engine, "connect", _set_up)
         event.listen(engine, "begin", _begin)
         super().__init__(engine, "memory (sqlite://)" if file is None else str(file))
         self.reconnects = file is not None
@@ -63,13 +70,15 @@ class SQLiteBackend(Backend):
         if self._file is None:  # nobody else can have it
             return lambda: None
         directory = self._file.with_name(self._file.name + "-locks")
+        if self._read_only:
+            raise PermissionError("the store can only be read; give yourself write permission, or copy it elsewhere")
         directory.mkdir(exist_ok=True)
         lock = FileLock(directory / f"{study_id}.lock")
         return lock.acquire() or lock.release
 
     def tune(self, connection: Connection) -> None:
         """Turn on the write-ahead log, which stays on for the file."""
-        if self._file is None:
+        if self._file is None or self._read_only:
             return
         driver: Any = connection.connection.driver_connection
         give_up = time.monotonic() + _BUSY_SECONDS
@@ -85,6 +94,29 @@ class SQLiteBackend(Backend):
             if mode != "wal":
                 logger.warning("%s cannot use a write-ahead log (file system?): readers will block writers", self._file)
                 return
+
+
+def _url(file: Path | None) -> URL:
+    return URL.create("sqlite", database=None if file is None else str(file))
+
+
+def _may_write(file: Path) -> bool:
+    """Whether the file may be changed, and those be made that SQLite keeps next to it."""
+    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+
+
+def _read_only_url(file: Path) -> URL:
+    """To read only, and without the files next to it; where its log was not written back, of a copy that has it."""
+    log = file.with_name(file.name + "-wal")
+    query = {"mode": "ro", "uri": "true"}
+    if log.exists() and log.stat().st_size:
+        folder = Path(tempfile.mkdtemp(prefix="headstart-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        file = Path(shutil.copyfile(file, folder / file.name))
+        shutil.copyfile(log, folder / log.name)
+    else:
+        query["immutable"] = "1"
+    return URL.create("sqlite", database=f"file:{quote(str(file))}", query=query)
 
 
 def _set_up(driver: Any, _record: object) -> None:

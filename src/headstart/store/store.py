@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -23,6 +24,8 @@ from headstart.store.study_log import StudyLog, StudyView
 
 _DATABASE_FILE = "headstart.db"
 _ARTEFACTS_DIRECTORY = "artefacts"
+_LATEST = 1e11
+"""Unix time that nothing was created after."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class Store:
             directory.mkdir(parents=True, exist_ok=True)
             database = Database(SQLiteBackend(directory / _DATABASE_FILE), FileArtefacts.kind, create)
             artefacts = directory / _ARTEFACTS_DIRECTORY
-            if not artefacts.is_dir():
+            if not artefacts.is_dir() and os.access(directory, os.W_OK):
                 artefacts.mkdir(exist_ok=True)
                 sync_directory(directory)
         except OSError as error:
@@ -159,14 +162,13 @@ class Store:
 
     def task(self, key: str) -> TaskRecord:
         """The task under a key; raises `UnknownName` if there is none."""
-        row = self._named("task", schema.tasks.c.key, key)
-        return TaskRecord(**{**row, "info": codec.decode(row["info"])})
+        return _task_record(self._named("task", schema.tasks.c.key, key))
 
     def tasks(self) -> list[TaskRecord]:
         """All tasks, oldest first."""
         with self._database.transaction() as connection:
             rows = connection.execute(select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.key)).all()
-        return [TaskRecord(**{**row._asdict(), "info": codec.decode(row.info)}) for row in rows]
+        return [_task_record(row._asdict()) for row in rows]
 
     def create_study(self, name: str, task_key: str, seed: int, settings: Mapping[str, Any]) -> StudyLog:
         """Begin a study and open it for writing.
@@ -244,10 +246,7 @@ class Store:
         ).order_by(study.created, study.id)
         with self._database.transaction() as connection:
             rows = connection.execute(query).all()
-        return [
-            StudySummary(**{**row._asdict(), "seed": int(row.seed), "settings": codec.decode(row.settings)})
-            for row in rows
-        ]
+        return [_study_summary(row) for row in rows]
 
     def _study_row(self, name: str) -> dict[str, Any]:
         return self._named("study", schema.studies.c.name, name)
@@ -285,6 +284,19 @@ class Store:
             release()
             raise
         return self._writers[study_id]
+
+
+def _task_record(row: Mapping[str, Any]) -> TaskRecord:
+    return TaskRecord(**{**row, "info": codec.decode_mapping(row["info"], f"task {row['key']!r}")})
+
+
+def _study_summary(row: Any) -> StudySummary:
+    what = f"study {row.name!r}"
+    settings = codec.decode_mapping(row.settings, what)
+    with codec.reading(what):
+        if not isinstance(row.name, str) or not 0 <= float(row.created) < _LATEST:
+            raise ValueError(f"it was created at {row.created!r}")
+        return StudySummary(**{**row._asdict(), "seed": int(row.seed), "settings": settings})
 
 
 def _backend(location: str, create: bool) -> Backend:

@@ -77,8 +77,9 @@ class StudyView:
         self._id: int = row["id"]
         self.name: str = row["name"]
         self.task_key: str = row["task_key"]
-        self.seed = int(row["seed"])
-        self.settings: dict[str, Any] = codec.decode(row["settings"])
+        with codec.reading(f"study {self.name!r}"):
+            self.seed = int(row["seed"])
+        self.settings: dict[str, Any] = codec.decode_mapping(row["settings"], f"study {self.name!r}")
 
     def events(self) -> list[Proposal | Trial]:
         """Proposals asked for and trials told, in the order the optimizer saw them."""
@@ -90,7 +91,8 @@ class StudyView:
         if unfinished:
             rows = self._rows(_PROPOSALS)
             proposals |= {number: codec.decode_proposal(content) for number, content in rows if number in unfinished}
-        return [proposals[number] if kind == ASK else trials[number] for kind, number in events]
+        with codec.reading(f"study {self.name!r}"):
+            return [proposals[number] if kind == ASK else trials[number] for kind, number in events]
 
     def trials(self) -> list[Trial]:
         """All finished trials by number, told or not.

@@ -36,7 +36,7 @@ class Acquisition(Protocol):
 
 
 class LogEI:
-    """Logarithm of the expected improvement over the best target so far; never underflows.
+    """Logarithm of the expected improvement over the best target so far; never underflows (Ament et al., NeurIPS 2023).
 
     Parameters
     ----------
@@ -62,7 +62,8 @@ class LogEI:
 
 
 class LogEIPerSecond(LogEI):
-    """Logarithm of the expected improvement for each second that an evaluation is expected to take.
+    """Logarithm of the expected improvement for each second that an evaluation is expected to take (Snoek, Larochelle &
+    Adams, NeurIPS 2012).
 
     A surrogate that knows from other tasks how long pipelines take is asked. Otherwise the logarithm of the seconds is
     learned from the trials by a forest, failed ones included; what is suggested then depends on how fast the machine

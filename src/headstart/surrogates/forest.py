@@ -14,7 +14,7 @@ _INACTIVE = -1.0
 
 
 class ForestSurrogate(Surrogate):
-    """Random forest whose variance is that over trees plus that within leaves.
+    """Random forest whose variance is that over trees plus that within leaves (Hutter, Hoos & Leyton-Brown, LION 2011).
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ _LEAST_STD = 1e-9
 
 
 class GPSurrogate(Surrogate):
-    """Exact Gaussian process on the values and one-hot choices of a pipeline.
+    """Exact Gaussian process on the values and one-hot choices of a pipeline (Snoek, Larochelle & Adams, NeurIPS 2012).
 
     Proposals under way are added at their predicted mean (the Kriging believer), which leaves the mean as it is and
     takes the uncertainty away around them.

@@ -82,7 +82,8 @@ _PAPER_TRAINING = Training(1e-4, final_rate=1.0, patience=10, n_tasks=1, n_pipel
 
 
 class DeepPipe(LocatedGP):
-    """Gaussian process over learned embeddings of pipelines; the defaults are ours, `paper` has those of the paper.
+    """Gaussian process over learned embeddings of pipelines; the defaults are ours, `paper` has those of the paper
+    (Pineda Arango & Grabocka, ECML PKDD 2023).
 
     Meta-training needs torch; everything after it NumPy alone.
 
@@ -178,7 +179,9 @@ class DeepPipe(LocatedGP):
 
     @classmethod
     def paper(cls, **changed: Any) -> Self:
-        """The paper's recipe (section 5.3, experiment 2); settings may be changed by name."""
+        """The paper's recipe (section 5.3, experiment 2); settings may be changed by name (Pineda Arango & Grabocka,
+        ECML PKDD 2023).
+        """
         recipe: dict[str, Any] = {
             "factor": 8,
             "encoder_layers": 0,

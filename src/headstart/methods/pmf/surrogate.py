@@ -71,7 +71,8 @@ _TRAINING = Training(0.02, patience=5, n_tasks=32, n_pipelines=192)
 
 
 class PMF(RecordedGP):
-    """Latent points for pipelines, learned from other tasks; a Gaussian process over them on the new one.
+    """Latent points for pipelines, learned from other tasks; a Gaussian process over them on the new one (Fusi, Sheth &
+    Elibol, NeurIPS 2018).
 
     Knows recorded pipelines only, unless ``unseen`` is asked for. A live table needs it, but for spaces whose every
     pipeline is on record.
@@ -322,7 +323,7 @@ class PMF(RecordedGP):
 
 
 def paper_search(xi: float = 0.01, **settings: Any) -> Bayes:
-    """The search of the paper: its model, and expected improvement by at least ξ."""
+    """The search of the paper: its model, expected improvement by at least ξ (Fusi, Sheth & Elibol, NeurIPS 2018)."""
     from headstart.optimizers.bayes import Bayes
     from headstart.surrogates.acquisition import LogEI
 
