@@ -229,53 +229,48 @@ META_FEATURES = {
 """What is broken, and the contract's test that has to catch it."""
 
 
-def failures(contract, make, tests, tmp_path):
-    """Kinds of tasks on which some of these tests of the contract fail for a part; ``""`` for a test without a task."""
-    holder = type("Holder", (contract,), {"make": lambda self, *_: make(), "__test__": False})
-    ran, caught = set(), set()
+CONTRACTS = {OptimizerContract: OPTIMIZERS, SurrogateContract: SURROGATES, MetaFeaturesContract: META_FEATURES}
+SOUND = {OptimizerContract: RandomSearch, SurrogateContract: GPSurrogate, MetaFeaturesContract: ColumnMeans}
+BROKEN = [(contract, part, test) for contract, parts in CONTRACTS.items() for part, test in parts.items()]
+CASES = [*BROKEN, *((contract, SOUND[contract], test) for contract, _, test in BROKEN)]
+
+
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory):
+    """Kinds of tasks on which tests of a contract fail, ``""`` for a test without a task, by part and test: all in one
+    run of pytest."""
+    module = type(sys)("plugins_under_test")
+    for contract, part, _ in CASES:
+        about = {"make": lambda self, *_, part=part: part(), "__module__": module.__name__}
+        setattr(module, f"Test{part.__name__}", type(f"Test{part.__name__}", (contract,), about))
+    found = {}
 
     class Catch:
         def pytest_runtest_logreport(self, report):
             if report.when == "call":
-                test, _, case = report.nodeid.rpartition("::")[2].partition("[")
-                ran.add(test)
+                holder, _, test = report.nodeid.partition("::")[2].partition("::")
+                test, _, case = test.partition("[")
+                caught = found.setdefault((holder.removeprefix("Test"), test), set())
                 if report.failed:
-                    caught.update({"live", "pool"} & set(case.rstrip("]").split("-")) or {""})
+                    caught.add(case.rstrip("]"))
 
-    name = f"plugin_{make.__name__.lower()}"  # modules are remembered by name
-    module = type(sys)(name)
-    module.TestBroken = type("TestBroken", (holder,), {"__test__": True, "__module__": name})
-    sys.modules[name] = module
-    file = tmp_path / f"test_{name}.py"
-    file.write_text(f"from {name} import TestBroken\n")
+    file = tmp_path_factory.mktemp("plugins") / "test_plugins.py"
+    file.write_text("from plugins_under_test import *\n")
     options = ["-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-c", "/dev/null", "--import-mode=importlib"]
-    assert pytest.main([*options, *(f"{file}::TestBroken::{test}" for test in tests)], [Catch()]) in (0, 1)
-    assert ran == set(tests)
-    return caught
+    tests = dict.fromkeys(f"{file}::Test{part.__name__}::{test}" for _, part, test in CASES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, module.__name__, module)
+        assert pytest.main([*options, *tests], [Catch()]) == 1
+    return found
 
 
-@pytest.mark.parametrize(("broken", "test"), OPTIMIZERS.items())
-def test_broken_optimizers_are_caught(broken, test, tmp_path):
-    assert failures(OptimizerContract, broken, [test], tmp_path) == {"live", "pool"}
+@pytest.mark.parametrize(("contract", "broken", "test"), BROKEN)
+def test_broken_parts_are_caught(contract, broken, test, failures):
+    expected = {""} if contract is MetaFeaturesContract else {"live", "pool"}
+    assert failures[broken.__name__, test] == expected
 
 
-@pytest.mark.parametrize(("broken", "test"), SURROGATES.items())
-def test_broken_surrogates_are_caught(broken, test, tmp_path):
-    assert failures(SurrogateContract, broken, [test], tmp_path) == {"live", "pool"}
-
-
-@pytest.mark.parametrize(("broken", "test"), META_FEATURES.items())
-def test_broken_meta_features_are_caught(broken, test, tmp_path):
-    assert failures(MetaFeaturesContract, broken, [test], tmp_path) == {""}
-
-
-@pytest.mark.parametrize(
-    ("contract", "sound", "tests"),
-    [
-        (OptimizerContract, RandomSearch, dict.fromkeys(OPTIMIZERS.values())),
-        (SurrogateContract, GPSurrogate, dict.fromkeys(SURROGATES.values())),
-        (MetaFeaturesContract, ColumnMeans, META_FEATURES.values()),
-    ],
-)
-def test_sound_ones_are_not(contract, sound, tests, tmp_path):
-    assert failures(contract, sound, tests, tmp_path) == set()
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_sound_ones_are_not(contract, failures):
+    for test in CONTRACTS[contract].values():
+        assert failures[SOUND[contract].__name__, test] == set()

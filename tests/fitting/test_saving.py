@@ -107,7 +107,9 @@ def test_everything_comes_back(fitted, saved):
 
 def test_the_best_pipeline_is_kept_once_it_was_asked_for_and_saving_again_is_the_same(tmp_path):
     X, signal = table()
-    model = HeadstartRegressor(evaluations=2, include=["catboost", "hist_gradient_boosting"], sandbox=False, splitter=2)
+    model = HeadstartRegressor(
+        evaluations=2, include=["catboost", "hist_gradient_boosting"], sandbox=False, splitter=0.3
+    )
     model.fit(X, signal)
     expected = model.best_pipeline_.predict(X)
     for _ in range(2):

@@ -41,7 +41,9 @@ class TestScreenedPortfolio(OptimizerContract):
 
 class TestDefault(OptimizerContract):
     def make(self, task):
-        return Default()
+        optimizer = Default()
+        optimizer.then = Bayes(n_samples=100, n_starts=2)
+        return optimizer
 
 
 class TestBayesWithForest(OptimizerContract):

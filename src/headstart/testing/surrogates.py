@@ -218,7 +218,7 @@ class SurrogateContract(LearnerContract):
         task = bounded(task, infeasible=2)
         optimizer = Bayes(self.learned(task), n_initial=2, n_samples=40, n_starts=1)
         first, rebuilt = optimizer.start(task, 4), optimizer.start(task, 4)
-        trials = search_with_late_results([first], rebuilt, asks=6, failing=0.0)
+        trials = search_with_late_results([first], rebuilt, asks=5, failing=0.0)
         assert any(map(first.history.is_feasible, trials)), "nothing that satisfies the bound was found"
 
 
