@@ -97,6 +97,7 @@ def test_fit_makes_a_directory_with_all_about_the_model(fitted):
     place, report = fitted
     folder = place / "train.headstart"
     assert {p.name for p in folder.iterdir()} == {
+        ".lock",
         "fit.json",
         "leaderboard.csv",
         "model.headstart",

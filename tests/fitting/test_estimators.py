@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -475,8 +476,13 @@ class TestReports:
             monkeypatch.setattr("headstart.fitting.reports.BATCH_ROWS", rows)
             apart = model.feature_importance(X, y, repeats=5)
             pd.testing.assert_frame_equal(apart, together)
-        assert told == [(i, X.shape[1]) for i in range(X.shape[1])]
-        assert together.set_index("feature").loc["number"].tolist() == [0.0, 0.0]
+        assert told == [(i, 4) for i in range(4)]  # one of the five columns is not used
+        assert "number" not in set(together["feature"])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            hurried = model.feature_importance(X, y, time_budget=1e-3)
+        assert 1 <= len(hurried) < 4
+        assert any("there was time for" in str(warning.message) for warning in said)
         assert together["std"].max() > 0
 
 

@@ -7,6 +7,7 @@ memory or crash. All of that happens to a process that may, before it can happen
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import os
 import pickle
@@ -88,6 +89,7 @@ def _in_program(packed: bytes, seconds: float) -> int | None:
 
 def _use(packed: bytes, seconds: float) -> int:
     """Load and predict within limits; the exit code."""
+    faulthandler.disable()  # a crash is an answer
     _limit(len(packed), seconds)
     rng = np.random.default_rng(0)
     try:
