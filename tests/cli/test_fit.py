@@ -532,7 +532,7 @@ def test_a_fit_of_another_version_is_refused(headstart):
 
 def test_every_setting_is_an_option():
     options = {param.name for param in app_command("fit").params}
-    elsewhere = {"store", "sandbox", "verbose", "calibrate", "tune_threshold"}  # the directory, debugging, --quiet
+    elsewhere = {"store", "sandbox", "verbose"}  # the directory, debugging, --quiet
     assert {f.name for f in dataclasses.fields(fit.FitRequest)} - elsewhere <= options
 
 

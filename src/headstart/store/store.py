@@ -256,7 +256,7 @@ class Store:
         with self._database.transaction() as connection:
             row = connection.execute(select(column.table).where(column == name)).one_or_none()
             if row is None:
-                known = connection.execute(select(column)).scalars().all()
+                known = [str(there) for there in connection.execute(select(column)).scalars()]
                 raise UnknownName(f"no {what} {name!r} in the store at {self.location}; {suggestion(name, known)}")
         return row._asdict()
 

@@ -10,16 +10,41 @@ families        `simple`, `statistical`, `information`, `landmarks`, `trees`, `c
 ==============  ==============================================================================================
 """
 
-from functools import partial
-
 from headstart.metafeatures.handcrafted.extractor import HandCrafted, Measured
 
-mf1 = partial(HandCrafted, "mf1")
-mf2 = partial(HandCrafted, "mf2")
-auto_sklearn = partial(HandCrafted, "auto_sklearn")
-landmark = partial(HandCrafted, "landmark")
-scot = partial(HandCrafted, "scot")
-byu = partial(HandCrafted, "byu")
-full = partial(HandCrafted, "full")
-
 __all__ = ["HandCrafted", "Measured"]
+
+
+def mf1(seed: int = 0) -> HandCrafted:
+    """46 hand-crafted meta-features, the ones that PMF's datasets come with (Feurer et al., AAAI 2015)."""
+    return HandCrafted("mf1", seed)
+
+
+def mf2(seed: int = 0) -> HandCrafted:
+    """22 hand-crafted meta-features (Wistuba et al., ECML PKDD 2016)."""
+    return HandCrafted("mf2", seed)
+
+
+def auto_sklearn(seed: int = 0) -> HandCrafted:
+    """Hand-crafted meta-features of auto-sklearn (Feurer et al., NeurIPS 2015)."""
+    return HandCrafted("auto_sklearn", seed)
+
+
+def landmark(seed: int = 0) -> HandCrafted:
+    """Landmarks: how well simple learners do (Pfahringer et al., ICML 2000)."""
+    return HandCrafted("landmark", seed)
+
+
+def scot(seed: int = 0) -> HandCrafted:
+    """The four meta-features of collaborative tuning (Bardenet et al., ICML 2013)."""
+    return HandCrafted("scot", seed)
+
+
+def byu(seed: int = 0) -> HandCrafted:
+    """43 hand-crafted meta-features that Dida is compared with (Rakotoarison, thesis 2022)."""
+    return HandCrafted("byu", seed)
+
+
+def full(seed: int = 0) -> HandCrafted:
+    """All hand-crafted meta-features, the ones that Metabu begins with (Rakotoarison et al., ICLR 2022)."""
+    return HandCrafted("full", seed)
