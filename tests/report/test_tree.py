@@ -65,3 +65,25 @@ def test_written_by_the_end_of_the_name(view, tmp_path):
         assert (tmp_path / "new" / name).read_text(encoding="utf-8").startswith(start)
     with pytest.raises(InvalidInput, match=r"a tree is written as .html, .svg, .txt, got 't.png'"):
         view.save(tmp_path / "t.png")
+
+
+def test_of_a_fitted_model(tmp_path):
+    from sklearn.datasets import load_iris
+
+    from headstart import HeadstartClassifier
+    from headstart.errors import InvalidInput
+    from headstart.estimators import load
+
+    model = HeadstartClassifier(
+        evaluations=8,
+        optimizer="mosaic(policy_samples=5, playout_samples=10)",
+        include=["decision_tree", "knn"],
+        metric="accuracy",
+        sandbox=False,
+    ).fit(*load_iris(return_X_y=True))
+    assert model.tree_.root.visits == 8
+    assert set(model.tree_.root.children) == {"decision_tree", "knn"}
+    assert "by accuracy" in str(model.tree_)
+    model.save(tmp_path / "m.headstart")
+    with pytest.raises(InvalidInput, match="headstart tree"):
+        load(tmp_path / "m.headstart").tree_

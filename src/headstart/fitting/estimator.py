@@ -239,6 +239,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             raise InvalidInput(
                 "a saved model does not keep its search; use 'headstart tree' on the directory of the fit"
             )
+        from headstart.report.tree import TreeView
+
         order = getattr(self._run.study.optimizer, "order", ())
         return TreeView.of(self._run.history, order, self._run.metric.name, self._run.metric.to_score)
 

@@ -10,7 +10,7 @@ from statistics import median
 
 from headstart.errors import InvalidInput
 from headstart.history import History
-from headstart.methods.mosaic.tree import Decisions, Node, tree_of
+from headstart.methods.mosaic.tree import DecisionOrder, Node, tree_of
 
 _FORMATS = (".html", ".svg", ".txt")
 _HEADS = ("tried", "failed", "median", "best")
@@ -51,16 +51,16 @@ class TreeView:
         to_score: Callable[[float], float] = float,
     ) -> TreeView:
         """The tree of a history; `order` as in `Mosaic`."""
-        decisions = Decisions(history.candidates.space, order)
-        return cls(tree_of(history, decisions), tuple(decisions.names), metric, to_score)
+        decisions = DecisionOrder(history.candidates.space, order)
+        return cls(tree_of(history.full(), decisions), tuple(decisions.names), metric, to_score)
 
     def _numbers(self, node: Node) -> tuple[str, str, str, str]:
         """What is shown of a node, under `_HEADS`."""
-        failed = node.visits - len(node.losses)
+        failed = str(node.failures or "-")
         if not node.losses:
-            return str(node.visits), str(failed), "-", "-"
+            return str(node.visits), failed, "-", "-"
         middle, best = self.to_score(median(node.losses)), self.to_score(min(node.losses))
-        return str(node.visits), str(failed) if failed else "-", f"{middle:.4g}", f"{best:.4g}"
+        return str(node.visits), failed, f"{middle:.4g}", f"{best:.4g}"
 
     def _label(self, node: Node) -> str:
         if not node.path:

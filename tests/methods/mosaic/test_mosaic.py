@@ -11,7 +11,7 @@ from headstart.errors import InvalidInput
 from headstart.evaluation.synthetic import Synthetic
 from headstart.methods.mosaic import Mosaic, tree_of
 from headstart.methods.mosaic.search import Rewards
-from headstart.methods.mosaic.tree import ORDER, Decisions, Node
+from headstart.methods.mosaic.tree import ORDER, DecisionOrder, Node
 from headstart.optimizers.base import decision_stream
 from headstart.space import Algorithm, Float, PipelineSpace, Stage, catalog
 from headstart.space.candidates import Pool
@@ -73,15 +73,15 @@ class TestWithoutStarts(OptimizerContract):
 
 def test_estimator_is_decided_on_first_unless_told():
     space = small_space()
-    assert Decisions(space).names == ["estimator", "scaler", "reducer"]
-    assert Decisions(space, ["reducer"]).names == ["reducer", "scaler", "estimator"]
+    assert DecisionOrder(space).names == ["estimator", "scaler", "reducer"]
+    assert DecisionOrder(space, ["reducer"]).names == ["reducer", "scaler", "estimator"]
     with pytest.raises(InvalidInput, match="order must name stages of scaler, reducer, estimator, each once"):
-        Decisions(space, ["classifier"])
+        DecisionOrder(space, ["classifier"])
 
 
 def test_order_of_steps_is_the_last_decision_where_it_is_free():
     space = small_space(free_order=True)
-    decisions = Decisions(space)
+    decisions = DecisionOrder(space)
     assert decisions.names == ["estimator", "scaler", "reducer", ORDER]
     path = ("good", "standard", "pca")
     orders = decisions.choices(space, path)
@@ -97,7 +97,7 @@ def test_order_of_recorded_pipelines_is_a_decision_too():
     space = small_space(free_order=True)
     drawn = space.sample(np.random.default_rng(0), 60)
     pool = Pool(Encoded(space, drawn.values, drawn.active, drawn.choice, drawn.order, np.arange(60)))
-    decisions = Decisions(space)
+    decisions = DecisionOrder(space)
     path = decisions.path(pool.pool[0])
     compatible = [p for p in pool.pool if decisions.path(p)[:3] == path[:3]]
     assert set(decisions.choices(pool, path[:3])) == {decisions.path(p)[3] for p in compatible}
@@ -111,7 +111,7 @@ def test_order_of_recorded_pipelines_is_a_decision_too():
 def test_every_compatible_trial_counts_in_a_node():
     """Visits and medians by counting pipelines, whichever way they were proposed."""
     study = searched(Mosaic(policy_samples=5, playout_samples=20), 60)
-    decisions = Decisions(study.task.space)
+    decisions = DecisionOrder(study.task.space)
     rewards = np.random.default_rng(0).random(len(study.history)).tolist()
     root = tree_of(study.history, decisions, rewards)
     paths = [decisions.path(trial.pipeline) for trial in study.history]
@@ -259,7 +259,7 @@ def test_expansion_opens_the_choice_of_which_most_is_expected(monkeypatch):
 
 def test_visits_concentrate_on_the_best_structure():
     study = searched(Mosaic(policy_samples=20, playout_samples=50), 80)
-    decisions = Decisions(study.task.space)
+    decisions = DecisionOrder(study.task.space)
     later = [decisions.path(trial.pipeline) for trial in list(study.history)[20:]]
     assert later.count(("good", "standard", "plain")) > 0.5 * len(later)
     assert study.history.best.outcome.loss < 0.101
@@ -268,7 +268,7 @@ def test_visits_concentrate_on_the_best_structure():
 def test_without_exploration_it_is_greedy():
     """After the starts every walk takes the child with the best median."""
     study = searched(Mosaic(exploration=0.0, widening=0.01, policy_samples=10, playout_samples=20), 40)
-    decisions = Decisions(study.task.space)
+    decisions = DecisionOrder(study.task.space)
     for trial in list(study.history)[12:]:
         assert decisions.path(trial.pipeline)[0] == "good"
 
@@ -321,7 +321,7 @@ def test_default_of_recorded_pipelines_is_the_nearest():
 @pytest.mark.parametrize("playout", ["improvement", "local", "random"])
 def test_playouts_agree_with_the_path_and_repeat_nothing(playout):
     study = searched(Mosaic(playout=playout, policy_samples=10, playout_samples=30), 50)
-    decisions = Decisions(study.task.space)
+    decisions = DecisionOrder(study.task.space)
     for trial in study.history:
         path = tuple(trial.proposal.origin["path"])
         assert decisions.path(trial.pipeline)[: len(path)] == path

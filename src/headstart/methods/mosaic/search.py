@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from headstart.constraints import total_excess
 from headstart.errors import InvalidInput, check_positive
 from headstart.history import History
-from headstart.methods.mosaic.tree import Decisions, Node, Path, tree_of
+from headstart.methods.mosaic.tree import Choices, DecisionOrder, Node, tree_of
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.bayes import scores_of
 from headstart.optimizers.random import draw_untried, tried_ids, untried
@@ -59,10 +59,10 @@ _LOCAL_STEPS = 10
 class Mosaic(Optimizer):
     """Decide on the structure by a tree, on hyper-parameters by expected improvement (Rakotoarison et al., IJCAI 2019).
 
-    One surrogate serves both. Each proposal is a walk down the tree of partial structures, the estimator first. In a node the child with the best
-    sum of its median reward and of an exploration term is taken, which is large for a child that the surrogate expects
-    much of and that was visited little. A node that was visited often enough opens another child, the one of which the
-    surrogate expects most. From there the playout completes the pipeline.
+    One surrogate serves both. Each proposal is a walk down the tree of partial structures, the estimator first. In a
+    node the child with the best sum of its median reward and of an exploration term is taken, which is large for a child
+    that the surrogate expects much of and that was visited little. A node that was visited often enough opens another
+    child, the one of which the surrogate expects most. From there the playout completes the pipeline.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Mosaic(Optimizer):
         playout_samples: int = 1000,
         defaults: bool = True,
         random_starts: int = 3,
-        order: Sequence[str] = (),
+        order: str | Sequence[str] = (),
     ) -> None:
         for name, value in (("policy_samples", policy_samples), ("playout_samples", playout_samples)):
             check_positive(name, value, whole=True)
@@ -142,10 +142,10 @@ class Mosaic(Optimizer):
         self.playout_samples = playout_samples
         self.defaults = defaults
         self.random_starts = random_starts
-        self.order = tuple(order)
+        self.order = (order,) if isinstance(order, str) else tuple(order)
 
     def prepare(self) -> None:
-        self.decisions = Decisions(self.task.space, self.order)
+        self.decisions = DecisionOrder(self.task.space, self.order)
         self._model: Surrogate = create("surrogate", self.surrogate).start(self.task)
         self._acquisition: Acquisition = create("acquisition", self.acquisition)
         self._starts = self._default_pipelines() if self.defaults else {}
@@ -206,7 +206,7 @@ class Mosaic(Optimizer):
 
     # -- down the tree --------------------------------------------------------------------------------------------
 
-    def _descend(self, root: Node, candidates: Candidates, rewards: Rewards, rng: np.random.Generator) -> Path:
+    def _descend(self, root: Node, candidates: Candidates, rewards: Rewards, rng: np.random.Generator) -> Choices:
         """Selection and expansion: from the root to a node whose completions the playout chooses from."""
         node, path = root, root.path
         while len(path) < len(self.decisions):
@@ -233,7 +233,7 @@ class Mosaic(Optimizer):
     def _expected(
         self,
         candidates: Candidates,
-        path: Path,
+        path: Choices,
         names: Sequence[str],
         rewards: Rewards,
         rng: np.random.Generator,
@@ -253,7 +253,7 @@ class Mosaic(Optimizer):
 
     def _complete(
         self,
-        path: Path,
+        path: Choices,
         candidates: Candidates,
         history: History,
         tried: NDArray[np.int64],
@@ -278,7 +278,7 @@ class Mosaic(Optimizer):
         return found[int(best[0] if len(best) == 1 else rng.choice(best))]
 
     def _near_best(
-        self, path: Path, history: History, tried: NDArray[np.int64], rng: np.random.Generator
+        self, path: Choices, history: History, tried: NDArray[np.int64], rng: np.random.Generator
     ) -> Encoded | None:
         """Untried neighbours of the best trial that agrees with a partial structure; ``None`` without such a trial."""
         for i in history.order().tolist():
@@ -287,7 +287,7 @@ class Mosaic(Optimizer):
                 return untried(self.decisions.neighbours(self.task.candidates, path, pipeline, rng), tried)
         return None
 
-    def _climb(self, path: Path, near: Encoded, tried: NDArray[np.int64], rng: np.random.Generator) -> Pipeline:
+    def _climb(self, path: Choices, near: Encoded, tried: NDArray[np.int64], rng: np.random.Generator) -> Pipeline:
         """Where local search by the surrogate's mean ends."""
         best, lowest = near[0], np.inf
         for _ in range(_LOCAL_STEPS):

@@ -27,15 +27,15 @@ from headstart.space.candidates import Candidates
 from headstart.space.encoded import Encoded
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
-from headstart.trials import Proposal
+from headstart.trials import Outcome, Proposal
 
-Path = tuple[str, ...]
+Choices = tuple[str, ...]
 
 ORDER = "order of steps"
 """Name of the last decision in a space whose steps may change places."""
 
 
-class Decisions:
+class DecisionOrder:
     """In which order a structure is decided on, and which pipelines a partial one still allows.
 
     Parameters
@@ -61,12 +61,12 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.names)
 
-    def path(self, pipeline: Pipeline) -> Path:
+    def path(self, pipeline: Pipeline) -> Choices:
         """All decisions of a pipeline."""
         chosen = [pipeline.algorithms[place] for place in self._places]
         return (*chosen, *([self._order_name(pipeline.order)] if self.space.free_order else []))
 
-    def choices(self, candidates: Candidates, path: Path) -> tuple[str, ...]:
+    def choices(self, candidates: Candidates, path: Choices) -> tuple[str, ...]:
         """What may be chosen next after a partial structure."""
         if len(path) < len(self.stages):
             return candidates.allowed(self._given(path))[self.stages[len(path)]]
@@ -76,7 +76,7 @@ class Decisions:
         assert orders is not None
         return tuple(dict.fromkeys(self._order_name(tuple(order)) for order in np.unique(orders, axis=0).tolist()))
 
-    def completions(self, candidates: Candidates, path: Path, rng: np.random.Generator, n: int) -> Encoded:
+    def completions(self, candidates: Candidates, path: Choices, rng: np.random.Generator, n: int) -> Encoded:
         """Up to `n` random pipelines that agree with a partial structure."""
         given = self._given(path)
         if len(path) < len(self.names) or not self.space.free_order:
@@ -86,17 +86,19 @@ class Decisions:
             return candidates.sample(rng, n, given).with_order(order)
         return self._agreeing(candidates.sample(rng, len(candidates.pool), given), path)[:n]
 
-    def neighbours(self, candidates: Candidates, path: Path, pipeline: Pipeline, rng: np.random.Generator) -> Encoded:
+    def neighbours(
+        self, candidates: Candidates, path: Choices, pipeline: Pipeline, rng: np.random.Generator
+    ) -> Encoded:
         """Pipelines close to one that agree with a partial structure."""
         return self._agreeing(candidates.neighbours(pipeline, rng, self._given(path)), path)
 
-    def _agreeing(self, encoded: Encoded, path: Path) -> Encoded:
+    def _agreeing(self, encoded: Encoded, path: Choices) -> Encoded:
         """Those with the order of steps that was decided on, if it was."""
         if encoded.order is None or len(path) < len(self.names):
             return encoded
         return encoded.take([self._order_name(tuple(order)) == path[-1] for order in encoded.order.tolist()])
 
-    def _given(self, path: Path) -> dict[str, str]:
+    def _given(self, path: Choices) -> dict[str, str]:
         return dict(zip(self.stages, path, strict=False))
 
     def _order_name(self, order: Iterable[int] | None) -> str:
@@ -118,14 +120,17 @@ class Node:
         Of the trials, in [0, 1]; proposals under way count as 0.
     losses
         Of those trials that are ok.
+    failures
+        How many trials failed.
     children
         The choices that were opened, by name.
     """
 
-    path: Path = ()
+    path: Choices = ()
     visits: int = 0
     rewards: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
+    failures: int = 0
     children: dict[str, Node] = field(default_factory=dict)
 
     @property
@@ -140,7 +145,7 @@ class Node:
             yield from child.walk()
 
 
-def tree_of(history: History, decisions: Decisions, rewards: Sequence[float] | None = None) -> Node:
+def tree_of(history: History, decisions: DecisionOrder, rewards: Sequence[float] | None = None) -> Node:
     """The root of the tree that a history has grown.
 
     A proposal opens the nodes of the path in its ``origin``; one without, such as an initial pipeline, opens its first
@@ -157,8 +162,8 @@ def tree_of(history: History, decisions: Decisions, rewards: Sequence[float] | N
         Of the trials, in their order.
     """
     root = Node()
-    made: list[tuple[Proposal, float, float | None]] = [
-        (t.proposal, reward, t.outcome.loss)
+    made: list[tuple[Proposal, float, Outcome | None]] = [
+        (t.proposal, reward, t.outcome)
         for t, reward in zip(history, rewards if rewards is not None else np.zeros(len(history)), strict=True)
     ]
     made += [(proposal, 0.0, None) for proposal in history.pending.values()]
@@ -167,7 +172,7 @@ def tree_of(history: History, decisions: Decisions, rewards: Sequence[float] | N
         node = root
         for name in path[: max(1, len(proposal.origin.get("path", ())))]:
             node = node.children.setdefault(name, Node((*node.path, name)))
-    for (_, reward, loss), path in zip(made, paths, strict=True):
+    for (_, reward, outcome), path in zip(made, paths, strict=True):
         agreeing: list[Node] = [root]
         for name in path:
             if name not in agreeing[-1].children:
@@ -176,6 +181,8 @@ def tree_of(history: History, decisions: Decisions, rewards: Sequence[float] | N
         for node in agreeing:
             node.visits += 1
             node.rewards.append(reward)
-            if loss is not None:
-                node.losses.append(loss)
+            if outcome is not None and outcome.loss is not None:
+                node.losses.append(outcome.loss)
+            elif outcome is not None:
+                node.failures += 1
     return root
