@@ -60,9 +60,9 @@ class Mosaic(Optimizer):
     """Decide on the structure by a tree, on hyper-parameters by expected improvement (Rakotoarison et al., IJCAI 2019).
 
     One surrogate serves both. Each proposal is a walk down the tree of partial structures, the estimator first. In a
-    node the child with the best sum of its median reward and of an exploration term is taken, which is large for a child
-    that the surrogate expects much of and that was visited little. A node that was visited often enough opens another
-    child, the one of which the surrogate expects most. From there the playout completes the pipeline.
+    node the child with the best sum of its median reward and of an exploration term is taken, which is large for a
+    child that the surrogate expects much of and that was visited little. A node that was visited often enough opens
+    another child, the one of which the surrogate expects most. From there the playout completes the pipeline.
 
     Parameters
     ----------
