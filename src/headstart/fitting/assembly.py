@@ -29,7 +29,7 @@ from headstart.fitting.refit import RefitObjective, evaluate_all, more_rounds, s
 from headstart.fitting.saving import saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
-from headstart.fitting.summary import summarise
+from headstart.fitting.summary import constant_loss, summarise
 from headstart.space.pipeline import Pipeline
 from headstart.trials import Fidelity, Limits, Status, Trial
 
@@ -82,7 +82,7 @@ class Assembly:
         first = predictions_of(candidates[0])
         validated = np.flatnonzero(is_predicted(first))
         if not self._tunes:
-            candidates = candidates[: self._useful(candidates, validated)]
+            candidates = candidates[: self._useful(candidates)]
         predictions = [predictions_of(trial)[validated] for trial in candidates]
         deadline = self._deadline(0.5)
         decisions = self._first_decisions(predictions, validated)
@@ -119,17 +119,17 @@ class Assembly:
 
         def loss(weights: Array) -> float:
             average = np.sum([w * p for w, p in zip(weights, predictions, strict=True) if w], axis=0)
-            return self._loss(rows, decisions.judged(average))
+            return run.objective.loss_of(self._judged(decisions, average, rows))
 
         reached = loss(best)
-        most = reached + FAST_LOSS * max(0.0, self._constant_loss(rows) - reached)
+        most = reached + FAST_LOSS * max(0.0, constant_loss(run) - reached)
         sizes = [run.shelf.size(run.seed_of(t.number)) or pickled_size(self._models(t) or []) for t in candidates]
         by_size = np.argsort(sizes, kind="stable")
         singles = [np.eye(len(candidates))[i] for i in by_size.tolist()]
         few = (self._select(predictions, rows, decisions, deadline, n) for n in range(2, run.settings.max_members))
         chosen = next((weights for weights in (*singles, *few) if loss(weights) <= most + 1e-12), best)
         names = (run.metric.shown(loss(chosen)), run.metric.shown(reached))
-        run.notes.append(f"deploy is fast: {names[0]} instead of {names[1]}, of all validated rows together")
+        run.notes.append(f"deploy is fast: {names[0]} instead of {names[1]}")
         return chosen
 
     def _within_bounds(self, candidates: Sequence[Trial]) -> Model:
@@ -307,25 +307,17 @@ class Assembly:
     def _score(self, judged: Array) -> float:
         return self.run.metric.to_score(self.run.objective.loss_of(judged))
 
-    def _useful(self, candidates: Sequence[Trial], rows: NDArray[np.int64]) -> int:
+    def _useful(self, candidates: Sequence[Trial]) -> int:
         """How many of the candidates, which are sorted, gain a tenth of what the best one gains over a constant.
 
         One that hardly tells rows apart does no harm to a metric of ranks, so it could be added again and again, and
         make all probabilities nearly the same.
         """
-        constant = self._constant_loss(rows)
+        constant = constant_loss(self.run)
         losses = np.array([float(t.outcome.loss or 0.0) for t in candidates])
         if not constant > losses[0]:
             return 1
         return int((losses <= losses[0] + 0.9 * (constant - losses[0])).sum())
-
-    def _constant_loss(self, rows: NDArray[np.int64]) -> float:
-        """Of the mean of the target, or of the shares of the classes."""
-        assert self.run.dataset.y is not None
-        y = self.run.dataset.y[rows]
-        classes = self.run.dataset.classes
-        shares = y.mean() if classes is None else np.bincount(y, minlength=len(classes)) / len(y)
-        return self._loss(rows, np.tile(shares, (len(rows), *[1] * np.ndim(shares))))
 
     def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """At most so many rows that a loss can be computed a thousand times."""
