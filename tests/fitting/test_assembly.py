@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,57 @@ def test_a_refit_over_its_bound_becomes_the_model_of_a_fold(searched: Run, monke
     assert (model.refit, len(model.members[0].models)) == ("single", 1)
 
 
+def test_a_refit_without_time_is_a_bag(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly.Assembly, "_refitted", lambda _, members: list(members))
+    model = finished(searched, Constraint("size", 1e9), refit="full")
+    assert (model.refit, len(model.members[0].models)) == ("bag", 3)
+    assert model.summary.trained_rows == 80
+    bound = Constraint("size", max(sizes(searched, best(searched))) + 100)
+    model = finished(searched, bound, refit="full")
+    assert (model.refit, len(model.members[0].models), model.summary.trained_rows) == ("single", 1, 80)
+
+
+@pytest.fixture
+def probable(frame: pd.DataFrame) -> Run:
+    """Pipelines that are judged by their probabilities, which are calibrated."""
+    settings = Settings(
+        evaluations=3,
+        include=["logistic_regression", "decision_tree"],
+        splitter=3,
+        sandbox=False,
+        constraints={"latency": np.inf},
+        metric="neg_log_loss",
+    )
+    run = Run(Dataset.from_table(frame, "label"), settings)
+    run.search()
+    return run
+
+
+def test_the_summary_is_that_of_the_pipeline_which_is_delivered(probable: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several candidates, none within its bound, that which came nearest, not the last one that was looked at."""
+    first = best(probable)
+    monkeypatch.setattr(
+        assembly.Assembly, "_measured", lambda _, m: {"latency": 2.0 if m.number == first.number else 3.0}
+    )
+    with pytest.warns(HeadstartWarning, match="the nearest one"):
+        model = finished(probable, Constraint("latency", 1.0))
+    assert model.members[0].number == first.number
+    assert model.summary.score == pytest.approx(-model.validation_score)
+    assert probable.score == model.validation_score
+
+
+def test_the_simple_model_has_no_summary(probable: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though others were judged before their models turned out not to be loadable."""
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("not here")
+
+    monkeypatch.setattr(probable.shelf, "models", broken)
+    with pytest.warns(HeadstartWarning, match="the model is a simple one"):
+        model = finished(probable, Constraint("latency", 1.0))
+    assert (model.members[0].number, model.summary, model.validation_score, model.refit) == (-1, None, None, None)
+
+
 def test_thresholds_that_exceed_a_bound_are_not_tuned(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "fit_factors", lambda *_, **__: (1e-6, 1.0))  # everything is positive
     bound = Constraint("false_positive_rate", 0.5)
@@ -207,26 +259,54 @@ def test_a_fit_with_constraints_as_text(frame: pd.DataFrame, quick: dict[str, An
     assert any(note.startswith("constraints are satisfied: latency <= 1 s (") for note in model.notes_)
 
 
-def test_a_fast_model_is_the_smallest_that_is_good_enough(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "FAST_LOSS", 0.4)  # so few rows tell pipelines apart by more than a hundredth
+@pytest.mark.parametrize(("factors", "share"), [(None, 0.4), ((0.5, 1.5), 0.1)])
+def test_a_fast_model_is_the_smallest_that_is_good_enough(
+    searched: Run, monkeypatch: pytest.MonkeyPatch, factors: Any, share: float
+) -> None:
+    """With the thresholds that the ensemble is selected with; these let no pipeline alone be good enough."""
+    monkeypatch.setattr(assembly, "FAST_LOSS", share)  # so few rows tell pipelines apart by more than a hundredth
+    monkeypatch.setattr(assembly, "fit_factors", lambda *_, **__: factors)
     model = finished(searched, deploy="fast")
     best = finished(searched)
-    assert (len(model.members), len(model.members[0].models), model.refit) == (1, 1, "full")
-    y, known = searched.dataset.y, np.arange(searched.dataset.n_rows)
-    assert y is not None
-    shares = np.bincount(y) / len(y)
-
-    def loss(predictions: Any) -> float:
-        return float((predictions.argmax(axis=1) != y).mean())
-
     trials = {t.number: t for t in searched.history}
-    of = {number: loss(assembly.predictions_of(trial)[known]) for number, trial in trials.items()}
-    whole = loss(sum(m.weight * assembly.predictions_of(trials[m.number]) for m in best.members))
-    most = whole + 0.4 * (loss(np.tile(shares, (len(y), 1))) - whole)
-    good = [n for n in of if of[n] <= most]
-    assert 1 < len(good) < len(of)
-    assert model.members[0].number == min(good, key=lambda n: pickled_size(member(searched, trials[n]).models))
+    y = searched.dataset.y
+    assert y is not None
+    constant = 1 - np.bincount(y).max() / len(y)
+
+    def good(factors: Any) -> list[int]:
+        def loss(predictions: Any) -> float:
+            return float(((predictions * (factors or (1.0, 1.0))).argmax(axis=1) != y).mean())
+
+        whole = loss(sum(m.weight * assembly.predictions_of(trials[m.number]) for m in best.members))
+        most = whole + share * (constant - whole)
+        found = [n for n, trial in trials.items() if loss(assembly.predictions_of(trial)) <= most]
+        return sorted(found, key=lambda n: pickled_size(member(searched, trials[n]).models))
+
+    assert 0 < len(good(None)) < len(trials)
+    assert bool(good(factors)) == (len(model.members) == 1)
+    assert all(len(m.models) == 1 for m in model.members)
+    assert model.refit == "full"
+    if factors is None:
+        assert model.members[0].number == good(None)[0]
+    else:
+        assert good(factors) == []
     assert any(note.startswith("deploy is fast: accuracy 0.") for note in model.notes)
+
+
+def test_thresholds_for_the_selection_are_tuned_once_and_in_time(
+    searched: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "FAST_LOSS", -1e9)  # all numbers of members are tried
+    now, shares = time.time(), []
+
+    def factors(probabilities: Any, loss: Any, deadline: float | None = None) -> None:
+        shares.append(None if deadline is None else (deadline - now) / 1000)
+
+    monkeypatch.setattr(assembly, "fit_factors", factors)
+    monkeypatch.setattr(type(searched), "end", property(lambda _: now + 1000))
+    finished(searched, deploy="fast", tune_threshold=True)
+    assert len(shares) == 2  # for the selection, then for the model
+    assert 0 < shares[0] < 0.5
 
 
 def test_a_fast_model_may_be_a_small_ensemble(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:

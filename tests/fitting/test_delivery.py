@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score, log_loss
 
 from headstart import HeadstartClassifier, HeadstartRegressor
 from headstart.data import Dataset
+from headstart.errors import SandboxError
 from headstart.evaluation.prediction import Predictor, predict_model
 from headstart.evaluation.scoring import Metric
 from headstart.fitting import assembly
@@ -167,6 +168,8 @@ class TestRows:
         model = HeadstartRegressor(**ridge, splitter=0.25).fit(*numbers)
         assert {(m.rows, len(m.models)) for m in model.model_.members} == {(400, 1)}
         assert any(note.endswith("fitted on all rows") for note in model.notes_)
+        assert model.model_.refit == "full"
+        assert "each model was fitted to all 400 rows" in str(model.summary_)
         tree = HeadstartRegressor(**{**ridge, "include": ["decision_tree"]}, splitter=0.25, ensemble=False)
         tree.fit(*numbers)
         (fitted,) = tree.model_.members[0].models
@@ -200,12 +203,78 @@ class TestRows:
         monkeypatch.setattr(type(run), "end", property(lambda _: time.time() + 100))
         slow = trials[1].number
         monkeypatch.setattr(made, "_refit_seconds", lambda m: 1e6 if m.number == slow else 0.0)
-        notes = made._model(made._refitted(members), assembly.Decisions(), "full").notes
+        judged = assembly.predictions_of(trials[0])
+        model = made._model(made._refitted(members), assembly.Decisions(), judged)
+        notes = model.notes
+        assert model.refit == "mixed"
+        assert model.summary is not None
+        assert model.summary.trained_rows == 350
         assert "there was no time to fit 1 of 2 pipelines on all rows" in notes
         assert notes[-1] == (
             "a hold-out of 0.25; an ensemble of 2 pipelines, 1 of them fitted on all rows, "
             "1 of them with the model of one fold, trained on 75 % of the rows"
         )
+
+    def test_members_without_time_for_a_refit_are_bags(
+        self, numbers: Any, ridge: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What they were trained on decides what is said, not what was wanted."""
+        run = Run(Dataset.from_arrays(*numbers), Settings.of(HeadstartRegressor(**ridge, refit="full", splitter=4)))
+        run.search()
+        monkeypatch.setattr(type(run), "end", property(lambda _: time.time() + 100))
+        monkeypatch.setattr(Assembly, "_refit_seconds", lambda *_: 1e6)
+        model = run.finish()
+        assert model.refit == "bag"
+        assert model.summary is not None
+        assert (model.summary.rows, model.summary.trained_rows) == (400, 300)
+
+    def test_of_windows_that_grow_the_rows_of_the_model_that_is_kept(self, numbers: Any, ridge: dict[str, Any]) -> None:
+        ends = (100, 200, 370, 390)
+        pairs = [(np.arange(end), np.arange(end, end + 10)) for end in ends]
+        bag = HeadstartRegressor(**ridge, splitter=pairs, ensemble=False).fit(*numbers)
+        assert [len(m.models) for m in bag.model_.members] == [2]
+        assert bag.summary_ is not None
+        assert bag.summary_.trained_rows == 380
+        single = HeadstartRegressor(**ridge, splitter=pairs, ensemble=False, refit="single").fit(*numbers)
+        assert [m.rows for m in single.model_.members] == [390]
+        assert single.summary_ is not None
+        assert single.summary_.trained_rows == 390
+
+    def test_models_of_all_rows_are_not_taken_for_those_of_a_fold(
+        self, numbers: Any, ridge: dict[str, Any], tmp_path: Any
+    ) -> None:
+        settings = {**ridge, "include": ["decision_tree"], "evaluations": 1, "splitter": 0.25}
+        first = HeadstartRegressor(**settings, store=tmp_path / "store").fit(*numbers)
+        first.save(tmp_path / "model")
+        again = HeadstartRegressor.load(tmp_path / "model").set_params(refit="single")
+        again.fit(*numbers, resume=True)
+        (member,) = again.model_.members
+        assert [m.steps[-1][1].tree_.n_node_samples[0] for m in member.models] == [300]
+        assert (member.rows, again.model_.refit) == (300, "single")
+
+    @pytest.mark.parametrize("broken", ["worker", "model"])
+    def test_what_cannot_be_refitted_keeps_the_models_of_its_folds(
+        self, numbers: Any, ridge: dict[str, Any], monkeypatch: pytest.MonkeyPatch, broken: str
+    ) -> None:
+        run = Run(Dataset.from_arrays(*numbers), Settings.of(HeadstartRegressor(**ridge, splitter=0.25)))
+        run.search()
+
+        def fail(*_: Any) -> Any:
+            raise SandboxError("no worker can be started")
+
+        def sandboxed(run: Run, objective: Any, stack: Any) -> Any:
+            if broken == "worker":
+                return fail
+            return lambda *call: replace(objective(*call), artefacts={"models": bytes(8) + b"damaged"})
+
+        monkeypatch.setattr(Run, "sandboxed", sandboxed)
+        model = run.finish()
+        assert {(m.rows, len(m.models)) for m in model.members} == {(300, 1)}
+        assert model.refit == "single"
+        why = "no worker can be started" if broken == "worker" else "UnpicklingError: "
+        n = len(model.members)
+        said = f"{n} of {n} pipelines could not be fitted on all rows and kept what the folds gave: {why}"
+        assert any(note.startswith(said) for note in model.notes)
 
     def test_the_time_of_a_refit_is_told_by_that_of_the_trial(self, numbers: Any, ridge: dict[str, Any]) -> None:
         settings = {**ridge, "evaluations": 1, "splitter": 4}

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
+from sklearn.metrics import log_loss, mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
 
 from headstart import HeadstartClassifier, HeadstartRegressor
 from headstart.evaluation.scoring import Metric, full_name
 from headstart.fitting.assembly import predictions_of
-from headstart.fitting.summary import Summary, _units
+from headstart.fitting.summary import Summary, _units, constant_loss
 
 ORDERS = [np.random.default_rng(seed).permutation(120) for seed in range(3)]
 
@@ -110,6 +110,34 @@ def test_the_numbers_of_a_classification(frame: pd.DataFrame, quick: dict[str, A
     shares = [DummyClassifier().fit(np.zeros((len(t), 1)), y[t]).predict_proba([[0.0]])[0] for t, _ in folds]
     wanted = [-np.log(share[y[v].astype(int)]).mean() for share, (_, v) in zip(shares, folds, strict=True)]
     assert by_loss.constant == pytest.approx(np.mean(wanted))
+
+
+def test_a_constant_where_each_part_lacks_a_class(frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+    """Then all rows count together, for it as for the model."""
+    yes = np.flatnonzero(frame["label"] == "yes")
+    no = np.flatnonzero(frame["label"] == "no")
+    pairs = [(np.setdiff1d(np.arange(120), rows), rows) for rows in (yes[:9], no[:9])]
+    model = HeadstartClassifier(**quick | {"splitter": pairs}, metric="AUC", ensemble=False).fit(frame, target="label")
+    assert model.summary_ is not None
+    assert model.summary_.constant == 0.5
+    assert np.isfinite(model.summary_.score)
+
+
+def test_a_constant_knows_weights(frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+    """There is one definition of it: what pipelines must gain upon is what the summary shows."""
+    weights = np.where(frame["label"] == "yes", 5.0, 1.0)
+    settings = {**quick, "metric": "logloss"}
+    model = HeadstartClassifier(**settings).fit(frame, target="label", sample_weight=weights)
+    assert model._run is not None
+    y = (frame["label"] == "yes").to_numpy().astype(int)
+    wanted = []
+    for train, valid in model._run.plan.splits:
+        dummy = DummyClassifier().fit(np.zeros((len(train), 1)), y[train], weights[train])
+        found = dummy.predict_proba(np.zeros((len(valid), 1)))
+        wanted.append(log_loss(y[valid], found, sample_weight=weights[valid]))
+    assert constant_loss(model._run) == pytest.approx(np.mean(wanted))
+    assert model.summary_ is not None
+    assert model.summary_.constant == pytest.approx(np.mean(wanted))
 
 
 def test_groups_are_drawn_whole() -> None:

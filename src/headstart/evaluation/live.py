@@ -124,10 +124,11 @@ class LiveObjective:
                 artefacts["models"] = keep(models, lambda model: predict_model(model, few, self._shape))
             except UnusableModel as error:
                 return Outcome.failed(Status.INVALID, str(error), fidelity=fidelity)
-        defined = self._defined(losses, predictions)
+        every = np.flatnonzero(is_predicted(predictions))
+        fold_losses = defined(losses, lambda: self._loss_on(every, predictions))
         return Outcome.of(
-            float(np.mean(defined)),
-            fold_losses=tuple(defined),
+            float(np.mean(fold_losses)),
+            fold_losses=tuple(fold_losses),
             constraints=self.constraint_values(predictions, values),
             seconds=time.perf_counter() - started,
             fidelity=fidelity,
@@ -139,27 +140,31 @@ class LiveObjective:
         rows = np.flatnonzero(is_predicted(predictions))
         return self._measures.values(folds, rows, predictions[rows])
 
-    def loss_of(self, predictions: Array) -> float:
+    def loss_of(
+        self, predictions: Array, metric: Metric | None = None, parts: Sequence[NDArray[np.int64]] | None = None
+    ) -> float:
         """The loss of predictions for all rows, counted as that of a pipeline: the mean over the validation parts.
 
         Parameters
         ----------
         predictions
             As the artefact of that name; rows with NaN are left out.
+        metric
+            Another one than that of the objective.
+        parts
+            Others than the validation parts; a row may be in them several times, and must have a prediction.
         """
-        known = is_predicted(predictions)
-        parts = [valid[known[valid]] for _, valid in self.splits]
-        losses = [self._loss_on(rows, predictions) for rows in parts if len(rows)]
-        return float(np.mean(self._defined(losses, predictions)))
+        if parts is None:
+            known = is_predicted(predictions)
+            parts, every = [valid[known[valid]] for _, valid in self.splits], np.flatnonzero(known)
+        else:
+            every = np.concatenate(parts)
+        losses = [self._loss_on(rows, predictions, metric) for rows in parts if len(rows)]
+        return float(np.mean(defined(losses, lambda: self._loss_on(every, predictions, metric))))
 
-    def _defined(self, losses: Sequence[float], predictions: Array) -> list[float]:
-        """The losses of parts that are numbers; if none is, for each part lacks a class, that of all rows together."""
-        found = [loss for loss in losses if not np.isnan(loss)]
-        return found or [self._loss_on(np.flatnonzero(is_predicted(predictions)), predictions)]
-
-    def _loss_on(self, rows: NDArray[np.int64], predictions: Array) -> float:
+    def _loss_on(self, rows: NDArray[np.int64], predictions: Array, metric: Metric | None = None) -> float:
         weights = None if self.dataset.weights is None else self.dataset.weights[rows]
-        return self.metric.loss(self._y[rows], predictions[rows], weights)
+        return (metric or self.metric).loss(self._y[rows], predictions[rows], weights)
 
     def _folds(self, fidelity: Fidelity) -> Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         splits = self.splits if fidelity.rows == 1.0 else self.splits.subsample(fidelity.rows)
@@ -258,6 +263,11 @@ def _grow(forest: Any, X: Any, y: NDArray[Any], options: Mapping[str, Any], max_
 def inside(estimator: Any) -> Any:
     """An estimator without the wrapper that weights its classes."""
     return estimator.estimator if type(estimator).__name__ == "BalancedWeights" else estimator
+
+
+def defined(losses: Sequence[float], together: Callable[[], float]) -> list[float]:
+    """The losses of parts that are numbers; if none is, for each part lacks a class, that of all rows together."""
+    return [loss for loss in losses if not np.isnan(loss)] or [together()]
 
 
 def is_predicted(predictions: Array) -> NDArray[np.bool_]:

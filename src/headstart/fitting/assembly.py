@@ -17,7 +17,7 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.constraints import total_excess
-from headstart.errors import StoreError, printable, warn_user
+from headstart.errors import SandboxError, StoreError, printable, warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
 from headstart.evaluation.scoring import Metric
@@ -29,9 +29,9 @@ from headstart.fitting.refit import RefitObjective, evaluate_all, more_rounds, s
 from headstart.fitting.saving import saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
-from headstart.fitting.summary import Summary, summarise
+from headstart.fitting.summary import constant_loss, summarise
 from headstart.space.pipeline import Pipeline
-from headstart.trials import Fidelity, Limits, Trial
+from headstart.trials import Fidelity, Limits, Status, Trial
 
 if TYPE_CHECKING:
     from headstart.fitting.run import Run
@@ -66,7 +66,6 @@ class Assembly:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.score: float | None = None
-        self._last_judged: Array | None = None
         self._unusable: set[int] = set()
         """Trials whose models cannot be loaded."""
 
@@ -83,26 +82,34 @@ class Assembly:
         first = predictions_of(candidates[0])
         validated = np.flatnonzero(is_predicted(first))
         if not self._tunes:
-            candidates = candidates[: self._useful(candidates, validated)]
+            candidates = candidates[: self._useful(candidates)]
         predictions = [predictions_of(trial)[validated] for trial in candidates]
-        weights = self._select(predictions, validated)
+        deadline = self._deadline(0.5)
+        decisions = self._first_decisions(predictions, validated)
+        weights = self._select(predictions, validated, decisions, deadline)
         if self.run.settings.deploy == "fast":
-            weights = self._smallest(candidates, predictions, weights, validated)
+            weights = self._smallest(candidates, predictions, weights, validated, decisions, deadline)
         members = self._members(candidates, weights)
         if not members:
             return self.make()  # of others
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
-        self.score = self._score(self._judged(decisions, average, validated))
+        judged = self._judged(decisions, average, validated)
         if self.run.refits:
             members = self._refitted(members)
         if self.run.settings.refit == "single" or self.run.settings.deploy == "fast":
             members = [self._single(m, len(m.models) - 1) if len(m.models) > 1 else m for m in members]
-        return self._model(members, decisions, self.run.settings.refits)
+        return self._model(members, decisions, judged)
 
     def _smallest(
-        self, candidates: Sequence[Trial], predictions: Sequence[Array], best: Array, rows: NDArray[np.int64]
+        self,
+        candidates: Sequence[Trial],
+        predictions: Sequence[Array],
+        best: Array,
+        rows: NDArray[np.int64],
+        decisions: Decisions,
+        deadline: float | None,
     ) -> Array:
         """Weights of the smallest model that loses at most `FAST_LOSS` of what the best one gains over a constant.
 
@@ -111,17 +118,18 @@ class Assembly:
         run = self.run
 
         def loss(weights: Array) -> float:
-            return self._loss(rows, np.sum([w * p for w, p in zip(weights, predictions, strict=True) if w], axis=0))
+            average = np.sum([w * p for w, p in zip(weights, predictions, strict=True) if w], axis=0)
+            return run.objective.loss_of(self._judged(decisions, average, rows))
 
         reached = loss(best)
-        most = reached + FAST_LOSS * max(0.0, self._constant_loss(rows) - reached)
+        most = reached + FAST_LOSS * max(0.0, constant_loss(run) - reached)
         sizes = [run.shelf.size(run.seed_of(t.number)) or pickled_size(self._models(t) or []) for t in candidates]
         by_size = np.argsort(sizes, kind="stable")
         singles = [np.eye(len(candidates))[i] for i in by_size.tolist()]
-        few = (self._select(predictions, rows, n) for n in range(2, run.settings.max_members))
+        few = (self._select(predictions, rows, decisions, deadline, n) for n in range(2, run.settings.max_members))
         chosen = next((weights for weights in (*singles, *few) if loss(weights) <= most + 1e-12), best)
         names = (run.metric.shown(loss(chosen)), run.metric.shown(reached))
-        run.notes.append(f"deploy is fast: {names[0]} instead of {names[1]}, of all validated rows together")
+        run.notes.append(f"deploy is fast: {names[0]} instead of {names[1]}")
         return chosen
 
     def _within_bounds(self, candidates: Sequence[Trial]) -> Model:
@@ -139,22 +147,22 @@ class Assembly:
             predictions = predictions_of(trial)
             validated = np.flatnonzero(is_predicted(predictions))
             decisions, measured = self._decisions_within_bounds(trial, predictions[validated], validated)
-            for form, member in (found for m in self._members([trial], np.ones(1)) for found in self._forms(m)):
+            for member in (form for m in self._members([trial], np.ones(1)) for form in self._forms(m)):
                 own = self._measured(member)
                 values = measured | own
                 excess = total_excess(run.task.constraints, values)
                 if nearest is None or excess < nearest[0]:
-                    score = self._score(self._judged(decisions, predictions[validated], validated))
-                    nearest = excess, member, decisions, form, values, score, list(run.notes)
+                    judged = self._judged(decisions, predictions[validated], validated)
+                    nearest = excess, member, decisions, values, judged, list(run.notes)
                 if excess == 0:
                     break
-                if form == "bag" and (over := self._exceeded(values, own)):
+                if len(member.models) > 1 and (over := self._exceeded(values, own)):
                     run.notes.append(f"the models of all folds together have {over}, so one is used")
             if nearest is not None and (nearest[0] == 0 or (run.end is not None and time.time() > run.end)):
                 break
         if nearest is None:
             return self._simple()
-        excess, member, decisions, form, values, self.score, run.notes = nearest
+        excess, member, decisions, values, judged, run.notes = nearest
         if excess:
             message = (
                 f"no pipeline satisfied the constraints; {self._best_found(values)}the model is the nearest one: "
@@ -165,7 +173,7 @@ class Assembly:
             found = [f"{c} ({c.shown(values[c.name])})" for c in run.task.constraints]
             message = f"constraints are satisfied: {', '.join(found)}"
         run.notes.append(message)
-        return self._model([member], decisions, form)
+        return self._model([member], decisions, judged)
 
     def _exceeded(self, values: Mapping[str, float], names: Container[str] | None = None) -> str:
         """Which values, or which of those named, are above their bounds, in words."""
@@ -183,18 +191,18 @@ class Assembly:
                 found.append(f"the lowest {bound.name} found was {bound.shown(min(known))}, bounded by {bound}; ")
         return "".join(found)
 
-    def _forms(self, member: Member) -> Iterator[tuple[str, Member]]:
+    def _forms(self, member: Member) -> Iterator[Member]:
         """What a member may predict with: what the user has chosen, then the models of single folds."""
-        if self.run.settings.refits == "full":
-            yield "full", self._refitted([member])[0]
-        elif self.run.settings.refit == "bag" and len(member.models) > 1:
-            yield "bag", member
+        whole = self._refitted([member])[0] if self.run.settings.refits == "full" else member
+        if whole is not member or (self.run.settings.refits != "single" and len(member.models) > 1):
+            yield whole
         for i in reversed(range(len(member.models))):
-            yield "single", self._single(member, i)
+            yield self._single(member, i)
 
     def _single(self, member: Member, i: int) -> Member:
-        """A member with the model of one fold."""
-        return replace(member, models=[member.models[i]], rows=self._rows_of(member.number, [i]))
+        """A member with one of the models of its folds."""
+        fold = self._large_folds(member.number)[i]
+        return replace(member, models=[member.models[i]], rows=self._rows_of(member.number, [fold]))
 
     def _measured(self, member: Member) -> dict[str, float]:
         """Latency and size of a member as it predicts, those that are bounded."""
@@ -230,10 +238,23 @@ class Assembly:
         self.run.notes.append(f"thresholds are left as they were, tuned ones have {self._exceeded(tuned)}")
         return replace(decisions, factors=None), measured
 
-    def _model(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Model:
+    def _model(self, members: Sequence[Member], decisions: Decisions, judged: Array | None) -> Model:
+        """The model of these members.
+
+        Parameters
+        ----------
+        judged
+            What the metric judges for each row of the table, see `_judged`; None for the simple model.
+        """
         data = self.run.dataset
         self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, data.n_rows)}")
         decisions = replace(decisions, folds=min(decisions.folds, max(len(m.models) for m in members)))
+        summary, refit, self.score = None, None, None
+        if judged is not None:
+            self.score = self._score(judged)
+            summary = summarise(self.run, judged, decisions.factors is None, self._mean_rows(members))
+            forms = {m.form(data.n_rows) for m in members}
+            refit = forms.pop() if len(forms) == 1 else "mixed"
         return Model(
             data.schema,
             str(data.task),
@@ -246,18 +267,18 @@ class Assembly:
             data.origin,
             self.score,
             refit,
-            self._summary(members, decisions, refit),
+            summary,
         )
 
-    def _summary(self, members: Sequence[Member], decisions: Decisions, refit: str) -> Summary | None:
-        """How good the model is; None for the simple one."""
-        if self._last_judged is None:
-            return None
-        run = self.run
-        shares = {trial.number: trial.proposal.fidelity.rows for trial in run.history}
-        trained = [shares[m.number] * np.mean([len(train) for train, _ in run.plan.splits]) for m in members]
-        rows = run.dataset.n_rows if refit == "full" else round(float(np.mean(trained)))
-        return summarise(run, self._last_judged, decisions.factors is None, rows)
+    def _mean_rows(self, members: Sequence[Member]) -> int:
+        """How many rows a model of these members was trained on, on average over the models."""
+        sizes: list[int] = []
+        for member in members:
+            if len(member.models) == 1 and member.rows is not None:
+                sizes.append(member.rows)
+            else:
+                sizes += [self._rows_of(member.number, [fold]) for fold in self._large_folds(member.number)]
+        return round(float(np.mean(sizes)))
 
     def _models(self, trial: Trial) -> list[Any] | None:
         """The fitted models of a trial; None, with a note, if a class of the user's does not let itself be loaded."""
@@ -284,28 +305,19 @@ class Assembly:
         return everything
 
     def _score(self, judged: Array) -> float:
-        self._last_judged = judged
         return self.run.metric.to_score(self.run.objective.loss_of(judged))
 
-    def _useful(self, candidates: Sequence[Trial], rows: NDArray[np.int64]) -> int:
+    def _useful(self, candidates: Sequence[Trial]) -> int:
         """How many of the candidates, which are sorted, gain a tenth of what the best one gains over a constant.
 
         One that hardly tells rows apart does no harm to a metric of ranks, so it could be added again and again, and
         make all probabilities nearly the same.
         """
-        constant = self._constant_loss(rows)
+        constant = constant_loss(self.run)
         losses = np.array([float(t.outcome.loss or 0.0) for t in candidates])
         if not constant > losses[0]:
             return 1
         return int((losses <= losses[0] + 0.9 * (constant - losses[0])).sum())
-
-    def _constant_loss(self, rows: NDArray[np.int64]) -> float:
-        """Of the mean of the target, or of the shares of the classes."""
-        assert self.run.dataset.y is not None
-        y = self.run.dataset.y[rows]
-        classes = self.run.dataset.classes
-        shares = y.mean() if classes is None else np.bincount(y, minlength=len(classes)) / len(y)
-        return self._loss(rows, np.tile(shares, (len(rows), *[1] * np.ndim(shares))))
 
     def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """At most so many rows that a loss can be computed a thousand times."""
@@ -313,17 +325,31 @@ class Assembly:
             return rows
         return np.sort(np.random.default_rng(self.run.settings.seed).choice(rows, SELECTION_ROWS, replace=False))
 
+    def _deadline(self, share: float) -> float | None:
+        """When this share of the time that is left will be over; None where there is no end."""
+        return None if self.run.end is None else time.time() + share * max(0.0, self.run.end - time.time())
+
+    def _first_decisions(self, predictions: Sequence[Array], validated: NDArray[np.int64]) -> Decisions:
+        """With thresholds that suit the first few together: labels are selected as they will be chosen."""
+        if len(predictions) == 1 or not self._tunes:
+            return Decisions()
+        some = self._some(np.arange(len(validated)))
+        rows = validated[some]
+        first = np.mean([p[some] for p in predictions[:_FIRST]], axis=0)
+        return Decisions(factors=fit_factors(first, lambda p: self._loss(rows, p), deadline=self._deadline(0.2)))
+
     def _select(
-        self, predictions: Sequence[Array], validated: NDArray[np.int64], max_members: int | None = None
+        self,
+        predictions: Sequence[Array],
+        validated: NDArray[np.int64],
+        decisions: Decisions,
+        deadline: float | None,
+        max_members: int | None = None,
     ) -> Array:
         if len(predictions) == 1:
             return np.ones(1)
         some = self._some(np.arange(len(validated)))
         rows = validated[some]
-        # Labels are judged as they will be chosen: with thresholds that suit the first few together.
-        first = np.mean([p[some] for p in predictions[:_FIRST]], axis=0)
-        decisions = Decisions(factors=fit_factors(first, lambda p: self._loss(rows, p))) if self._tunes else Decisions()
-        deadline = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
         return select_ensemble(
             [p[some] for p in predictions],
             lambda p: self._loss(rows, decisions.judged(p)),
@@ -345,11 +371,7 @@ class Assembly:
         return []
 
     def _members(self, trials: Sequence[Trial], weights: Array) -> list[Member]:
-        """Members with the fitted models of their folds.
-
-        Of windows that grow with time, the models of those count that had nearly all rows.
-        """
-        sizes = np.array([len(train) for train, _ in self.run.plan.splits])
+        """Members with the fitted models of their folds, those of `_large_folds`."""
         chosen = [(trial, weight) for trial, weight in zip(trials, weights.tolist(), strict=True) if weight > 0]
         self.run.release()  # the memory of workers, which are not needed any more
         chosen = self._that_fit(chosen)
@@ -358,7 +380,7 @@ class Assembly:
             models = self._models(trial)
             if not models:
                 continue
-            large = np.flatnonzero(sizes[: len(models)] >= _NEARLY_ALL * sizes[: len(models)].max())
+            large = self._large_folds(trial.number)
             kept, rows = [models[i] for i in large], self._rows_of(trial.number, large)
             members.append(Member(trial.number, trial.pipeline, float(trial.outcome.loss or 0.0), weight, kept, rows))
         total = sum(member.weight for member in members)
@@ -366,6 +388,13 @@ class Assembly:
 
     def _trial(self, number: int) -> Trial:
         return next(trial for trial in self.run.history if trial.number == number)
+
+    def _large_folds(self, number: int) -> list[int]:
+        """Folds of a trial whose models count: of windows that grow with time, those with nearly all rows."""
+        folds = self.run.plan.splits.pairs[: self._trial(number).proposal.fidelity.folds]
+        sizes = np.array([len(train) for train, _ in folds])
+        large: list[int] = np.flatnonzero(sizes >= _NEARLY_ALL * sizes.max()).tolist()
+        return large
 
     def _rows_of(self, number: int, folds: Iterable[int]) -> int:
         """How many rows the models of these folds of a trial were trained on, together."""
@@ -406,7 +435,7 @@ class Assembly:
 
     def _last_limits(self, share: float) -> Limits:
         """Of work that must end with the budget."""
-        deadline = None if self.run.end is None else time.time() + share * max(0.0, self.run.end - time.time())
+        deadline = self._deadline(share)
         return Limits(self.run.plan.limits.seconds if deadline is None else None, self.run.plan.limits.bytes, deadline)
 
     def _refitted(self, members: Sequence[Member]) -> list[Member]:
@@ -418,23 +447,43 @@ class Assembly:
         objective = RefitObjective(run.space, run.dataset, rounds)
         limits = self._last_limits(0.95)
 
-        def fit(member: Member) -> list[Any] | None:
-            """Fitted unless it would take longer than there is time, by what its trial took for each row."""
+        no_time = "there was no time"
+
+        def fit(member: Member) -> list[Any] | str:
+            """Fitted unless it would take longer than there is time, by what its trial took for each row; or why not.
+
+            Whatever goes wrong, the models of the folds are worth more than an error.
+            """
             seconds = self._refit_seconds(member)
             if limits.deadline is not None and time.time() + seconds > limits.deadline:
-                return None
-            shelf(member.pipeline, limits, seeds[member.number])
-            return shelf.models(seeds[member.number])
+                return no_time
+            try:
+                outcome = shelf(member.pipeline, limits, seeds[member.number])
+                if outcome.status is Status.TIMEOUT:
+                    return no_time
+                return shelf.models(seeds[member.number]) or outcome.error or "it gave no model"
+            except SandboxError as error:  # no worker can be started
+                return printable(str(error))
+            except (Exception, SystemExit) as error:  # a class of the user's does not let itself be loaded
+                return printable(f"{type(error).__name__}: {error}")
 
         with ExitStack() as stack:
             shelf = Shelf(run.sandboxed(objective, stack), len(members))
             pool = stack.enter_context(ThreadPoolExecutor(run.plan.n_jobs))
             by_weight = sorted(members, key=lambda m: -m.weight)
             fitted = dict(zip([m.number for m in by_weight], pool.map(fit, by_weight), strict=True))
-        if missing := sum(models is None for models in fitted.values()):
-            run.notes.append(f"there was no time to fit {missing} of {len(members)} pipelines on all rows")
+        reasons = Counter(found for found in fitted.values() if isinstance(found, str))
+        for why, n in reasons.items():
+            some = f"{n} of {len(members)} pipelines"
+            run.notes.append(
+                f"there was no time to fit {some} on all rows"
+                if why == no_time
+                else f"{some} could not be fitted on all rows and kept what the folds gave: {why}"
+            )
         return [
-            replace(member, models=models, rows=run.dataset.n_rows) if (models := fitted[member.number]) else member
+            member
+            if isinstance(found := fitted[member.number], str)
+            else replace(member, models=found, rows=run.dataset.n_rows)
             for member in members
         ]
 
@@ -503,7 +552,7 @@ class Assembly:
         """
         some = self._some(np.arange(len(rows)))
         rows, probabilities = rows[some], probabilities[some]
-        end = None if self.run.end is None else time.time() + 0.5 * max(0.0, self.run.end - time.time())
+        end = self._deadline(0.5)
 
         def tuned(chosen: NDArray[Any]) -> tuple[float, ...] | None:
             return fit_factors(probabilities[chosen], lambda p: self._loss(rows[chosen], p), deadline=end)
@@ -542,7 +591,7 @@ class Assembly:
             self.run.notes.append("the simple model was not checked against the constraints")
         name, model, rows = ("constant", constant(self.run.dataset), self.run.dataset.n_rows) if tree is None else tree
         member = Member(-1, Pipeline([name]), float("nan"), 1.0, [model], rows)
-        return self._model([member], Decisions(), self.run.settings.refit)
+        return self._model([member], Decisions(), None)
 
     def _small_tree(self) -> tuple[str, Any, int] | None:
         """A small tree, first on few rows and then, if there is time for that, on more: its name, itself, its rows.
@@ -586,9 +635,7 @@ def predictions_of(trial: Trial) -> Array:
 
 def _in_words(members: Sequence[Member], rows: int) -> str:
     """What the members predict with, and what share of the rows of the table that was trained on."""
-    folds = [m for m in members if len(m.models) == 1 and m.rows is not None and m.rows < rows]
-    whole = [m for m in members if len(m.models) == 1 and m not in folds]
-    bags = [m for m in members if len(m.models) > 1]
+    folds, whole, bags = ([m for m in members if m.form(rows) == form] for form in ("single", "full", "bag"))
     shares = [f"{100 * share / rows:.3g} %" for share in sorted({m.rows or 0 for m in folds})]
     said = {
         "fitted on all rows": whole,

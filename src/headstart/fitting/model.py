@@ -52,6 +52,15 @@ class Member:
     def __repr__(self) -> str:
         return f"<Member {self.pipeline.algorithms[-1]}, trial {self.number}, weight {self.weight:.2g}>"
 
+    def form(self, rows: int) -> str:
+        """What it predicts with, by the rows of the table: ``"bag"``, ``"full"`` or ``"single"``.
+
+        See `refit` of `HeadstartClassifier`. A single model of which it is not known counts as one of all rows.
+        """
+        if len(self.models) > 1:
+            return "bag"
+        return "full" if self.rows is None or self.rows >= rows else "single"
+
     def predictor(self, shape: tuple[int, ...]) -> Predictor:
         """From a table that is made ready to the mean prediction of its models."""
         return Predictor(self.models, self.shares(1)[:, 0], shape)
@@ -95,7 +104,8 @@ class Model:
         Of the whole model, on the rows by which its members were selected, counted as on the leaderboard; None for
         the simple model.
     refit
-        What the members predict with; see `HeadstartClassifier`.
+        What the members predict with, see `HeadstartClassifier`; ``"mixed"`` where they differ, as when there was no
+        time to fit all of them on all rows; None for the simple model.
     origin
         How the training table was read; see `Dataset`.
     summary

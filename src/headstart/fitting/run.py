@@ -322,7 +322,8 @@ class Run:
             if trial is None or trial.pipeline != member.pipeline or trial.outcome.loss != member.loss:
                 return  # of another run
             # A model that was refitted on all rows is not that of the trial: its rounds were changed.
-            if not self.refits and model.refit != "full" and len(member.models) == self._folds(trial):
+            of_folds = member.form(self.dataset.n_rows) != "full" and len(member.models) == self._folds(trial)
+            if of_folds and not self.refits:
                 taken.append(member)
         for member in taken:
             self.shelf.put(self.seed_of(member.number), trials[member.number].outcome, list(member.models))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.evaluation.live import is_predicted
+from headstart.evaluation.live import defined, is_predicted
 from headstart.evaluation.scoring import Metric, label_of, natural
 
 if TYPE_CHECKING:
@@ -112,18 +112,17 @@ def summarise(run: Run, judged: Array, proper: bool, trained_rows: int) -> Summa
         See `Summary`.
     """
     name = run.metric.name
-    parts = _parts(run, judged)
     others: dict[str, float] = {}
     for other in _USUAL[str(run.dataset.task)]:
         if other != name and len(others) < 2 and (proper or other != "neg_log_loss"):
-            value = _score(run, Metric(other, str(run.dataset.task)), judged, parts)
+            value = _score(run, Metric(other, str(run.dataset.task)), judged)
             if np.isfinite(value):
                 others[other] = natural(other, value)
     return Summary(
         name,
-        natural(name, _score(run, run.metric, judged, parts)),
-        _interval(run, judged, parts),
-        natural(name, _constant_score(run)),
+        natural(name, _score(run, run.metric, judged)),
+        _interval(run, judged),
+        natural(name, run.metric.to_score(constant_loss(run))),
         _linear_score(run),
         others,
         run.dataset.n_rows,
@@ -143,41 +142,44 @@ def linear_trial(history: History) -> Trial | None:
     return min(found, key=lambda t: (-t.proposal.fidelity.rows, float(t.outcome.loss or 0.0)), default=None)
 
 
-def _parts(run: Run, predictions: Array) -> list[Rows]:
-    """The validation parts, as far as there are predictions for their rows."""
-    known = is_predicted(predictions)
-    return [rows for _, valid in run.plan.splits if len(rows := valid[known[valid]])]
+def _score(run: Run, metric: Metric, predictions: Array, parts: Sequence[Rows] | None = None) -> float:
+    return metric.to_score(run.objective.loss_of(predictions, metric, parts))
 
 
-def _score(run: Run, metric: Metric, predictions: Array, parts: Sequence[Rows]) -> float:
-    """Mean over the parts in which the metric is defined; of all rows together where it is defined in none."""
-    y, weights = run.dataset.y, run.dataset.weights
-    assert y is not None
+def constant_loss(run: Run) -> float:
+    """Of predicting the same for all rows of a validation part, learned from the training part; NaN if undefined.
 
-    def of(rows: Rows) -> float:
-        return metric.score(y[rows], predictions[rows], None if weights is None else weights[rows])
-
-    scores = [score for rows in parts if not np.isnan(score := of(rows))]
-    return float(np.mean(scores)) if scores else of(np.concatenate(parts))
-
-
-def _constant_score(run: Run) -> float:
-    """Of predicting the same for all rows of a validation part, learned from the training part."""
+    Counted as that of a pipeline. Where the metric is defined in no part, of all validated rows, learned from them.
+    """
     data, metric = run.dataset, run.metric
     assert data.y is not None
-    found: dict[str, list[float]] = {}
-    for train, valid in run.plan.splits:
-        y, own = data.y[train], None if data.weights is None else data.weights[train]
-        if data.classes is None:
-            ways = {"mean": np.average(y, weights=own), "median": np.median(y)}
-        else:
-            counts = np.bincount(y, own, minlength=len(data.classes))
-            ways = {"shares": counts / counts.sum()}
-        weights = None if data.weights is None else data.weights[valid]
-        for name, value in ways.items():
-            predictions = np.tile(value, (len(valid), *[1] * np.ndim(value)))
-            found.setdefault(name, []).append(metric.score(data.y[valid], predictions, weights))
-    return max(float(np.nanmean(scores)) if np.isfinite(scores).any() else np.nan for scores in found.values())
+    y = data.y
+
+    def own(rows: Rows) -> Array | None:
+        return None if data.weights is None else data.weights[rows]
+
+    def shares(rows: Rows) -> Array:
+        counts = np.bincount(y[rows], own(rows), minlength=0 if data.classes is None else len(data.classes))
+        found: Array = counts / counts.sum()
+        return found
+
+    def mean(rows: Rows) -> Any:
+        return np.average(y[rows], weights=own(rows))
+
+    def median(rows: Rows) -> Any:
+        return np.median(y[rows])
+
+    def loss(learn: Callable[[Rows], Any], train: Rows, valid: Rows) -> float:
+        value = learn(train)
+        return metric.loss(y[valid], np.tile(value, (len(valid), *[1] * np.ndim(value))), own(valid))
+
+    def mean_loss(learn: Callable[[Rows], Any]) -> float:
+        losses = [loss(learn, train, valid) for train, valid in run.plan.splits]
+        return float(np.mean(defined(losses, lambda: loss(learn, every, every))))
+
+    every = np.unique(np.concatenate([valid for _, valid in run.plan.splits]))
+    losses = [mean_loss(learn) for learn in ((mean, median) if data.classes is None else (shares,))]
+    return min((found for found in losses if not np.isnan(found)), default=np.nan)
 
 
 def _linear_score(run: Run) -> float | None:
@@ -186,13 +188,13 @@ def _linear_score(run: Run) -> float | None:
     trial = linear_trial(run.history)
     if trial is None:
         return None
-    predictions = predictions_of(trial)
-    return natural(run.metric.name, _score(run, run.metric, predictions, _parts(run, predictions)))
+    return natural(run.metric.name, _score(run, run.metric, predictions_of(trial)))
 
 
-def _interval(run: Run, judged: Array, parts: Sequence[Rows]) -> tuple[float, float] | None:
+def _interval(run: Run, judged: Array) -> tuple[float, float] | None:
     """Where 95 % of the scores lie when the validated rows are drawn again, with replacement."""
-    rng = np.random.default_rng(run.settings.seed)
+    rng, known_rows = np.random.default_rng(run.settings.seed), is_predicted(judged)
+    parts = [valid[known_rows[valid]] for _, valid in run.plan.splits]
     left = np.inf if run.end is None else 0.1 * (run.end - time.time())
     end = time.time() + min(SECONDS, left) if run.settings.seconds is not None else np.inf
     rows = np.unique(np.concatenate(parts))
