@@ -15,8 +15,8 @@ its own; without one it is left out::
     pip install "flaml[automl]==2.7.0" pyarrow
 
 AutoGluon has ``presets="best_quality"``, and these extras are all the models that it asks for (torch's CPU build will
-do). ray is left out on purpose: with one processor it trains nothing at the same time, and its start alone took more
-than 20 s of the budget.
+do). ray is left out: with one processor it trains nothing at the same time, and with it fits of 8 s and 20 s (shuttle,
+busy machine) broke off for lack of time; whether it helps at 60 s has not been settled.
 
 The 20 tables were drawn once (seed 2026) from those with at least 500 rows: 12 with two classes, 4 with more, 4 with
 numbers to predict, a third of the rows for the test. --large takes 12 others of more than 10,000 rows, by the rule of
@@ -226,8 +226,8 @@ def run_headstart(job: dict[str, Any], X: Any, y: Any, X_test: Any) -> Any:
 def run_autogluon(job: dict[str, Any], X: Any, y: Any, X_test: Any) -> Any:
     """``best_quality``; where it breaks off, the time that is left goes into a fit without dynamic stacking.
 
-    Dynamic stacking spends a quarter of the time on a trial fit. If that trains no model in time, as on large tables,
-    the fit as a whole fails unless ray has run the trial in another process, whose start takes longer than the trial.
+    Dynamic stacking spends a quarter of the time on a trial fit. If that trains no model in time, as may happen on large
+    tables, AutoGluon 1.6.3 without ray ends the whole fit with "Learner is already fit."
     """
     from autogluon.tabular import TabularPredictor  # type: ignore[import-not-found,unused-ignore]
 
