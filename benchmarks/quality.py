@@ -226,8 +226,8 @@ def run_headstart(job: dict[str, Any], X: Any, y: Any, X_test: Any) -> Any:
 def run_autogluon(job: dict[str, Any], X: Any, y: Any, X_test: Any) -> Any:
     """``best_quality``; where it breaks off, the time that is left goes into a fit without dynamic stacking.
 
-    Dynamic stacking spends a quarter of the time on a trial fit. If that trains no model in time, as may happen on large
-    tables, AutoGluon 1.6.3 without ray ends the whole fit with "Learner is already fit."
+    Dynamic stacking spends a quarter of the time on a trial fit. If that trains no model in time, as may happen on
+    large tables, AutoGluon 1.6.3 without ray ends the whole fit with "Learner is already fit."
     """
     from autogluon.tabular import TabularPredictor  # type: ignore[import-not-found,unused-ignore]
 
