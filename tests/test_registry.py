@@ -51,9 +51,9 @@ def test_unknown_names_and_settings():
         registry.create("optimizer", "bayse")
     with pytest.raises(UnknownName, match="no kind of part"):
         registry.names("optimiser")
-    with pytest.raises(TypeError, match="has no setting 'nonsense'"):
+    with pytest.raises(InvalidInput, match="has no setting 'nonsense'"):
         registry.create("optimizer", "bayes", nonsense=1)
-    with pytest.raises(TypeError, match="made already"):
+    with pytest.raises(InvalidInput, match="made already"):
         registry.create("optimizer", RandomSearch(), seed=1)
 
 
@@ -97,5 +97,29 @@ def test_a_part_inside_a_part_may_have_settings():
 
 
 def test_a_setting_that_is_not_there_is_named_with_those_that_are():
-    with pytest.raises(TypeError, match=r"'pmf' has no setting 'latnet'; did you mean 'latent'\? Known: .*unseen"):
+    with pytest.raises(InvalidInput, match=r"'pmf' has no setting 'latnet'; did you mean 'latent'\? Known: .*unseen"):
         registry.create("surrogate", "pmf", latnet=5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("optimizer", "gp(foo=1)", "surrogate 'gp' has no setting 'foo'"),
+        ("optimizer", "random(foo=1)", "optimizer 'random' has no setting 'foo'"),
+        ("optimizer", "gp(kernel=foo)", "kernel must be one of matern52, squared_exponential, linear, got 'foo'"),
+        ("surrogate", "gp(n_starts=some)", "n_starts must be a positive whole number, got 'some'"),
+        ("metafeatures", "mf1(foo=1)", "has no setting 'foo'"),
+    ],
+)
+def test_a_mistake_in_settings_is_the_callers(kind, text, message):
+    with pytest.raises(InvalidInput, match=message):
+        registry.create(kind, text)
+
+
+def test_a_value_that_a_part_cannot_take_is_the_callers_mistake(monkeypatch):
+    def picky(size=1):
+        return RandomSearch() if size > 0 else None
+
+    monkeypatch.setitem(registry._added, "optimizer", {"picky": picky})
+    with pytest.raises(InvalidInput, match=r"'picky' cannot be made with \{'size': 'x'\}: .*not supported"):
+        registry.create("optimizer", "picky(size=x)")

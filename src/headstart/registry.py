@@ -186,7 +186,8 @@ def _at_commas(text: str) -> list[str]:
 def create(kind: Kind, part: Any, **settings: Any) -> Any:
     """A part by its name and settings, which may be in the text too; one that is made already is returned as it is.
 
-    An optimizer may also be called by the name of a surrogate: then it is `Bayes` with that surrogate.
+    An optimizer may also be called by the name of a surrogate: then it is `Bayes` with that surrogate. Raises
+    `InvalidInput` for settings that the part does not have or cannot be made with.
     """
     if isinstance(part, str) and "(" in part:
         part, written = parsed(part)
@@ -195,7 +196,7 @@ def create(kind: Kind, part: Any, **settings: Any) -> Any:
         return find("optimizer", "bayes")(surrogate=create("surrogate", part, **settings))
     if not isinstance(part, str):
         if settings:
-            raise TypeError(
+            raise InvalidInput(
                 f"settings {sorted(settings)} go with the name of a {kind}, not with one that is made already"
             )
         return part
@@ -204,8 +205,8 @@ def create(kind: Kind, part: Any, **settings: Any) -> Any:
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         for name in settings:
             if name not in known:
-                raise TypeError(f"{kind} {part!r} has no setting {name!r}; {suggestion(name, known)}")
+                raise InvalidInput(f"{kind} {part!r} has no setting {name!r}; {suggestion(name, known)}")
     try:
         return maker(**settings)
     except TypeError as error:
-        raise TypeError(f"{kind} {part!r} cannot be made with {settings!r}: {error}") from error
+        raise InvalidInput(f"{kind} {part!r} cannot be made with {settings!r}: {error}") from error

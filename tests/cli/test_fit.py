@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from headstart import cli
 from headstart.cli import complete, fit, messages
-from headstart.cli.display import Picture, clock, counting, wants_picture
+from headstart.cli.display import Display, Picture, clock, counting, wants_picture
 from headstart.cli.main import app, main
 from headstart.cli.options import duration
 from headstart.cli.reports import show_bars
@@ -30,6 +30,8 @@ from headstart.cli.signals import Signals, Terminated
 from headstart.data.dataset import Dataset
 from headstart.errors import HeadstartWarning, StoreError, StudyLocked
 from headstart.estimators import HeadstartClassifier
+from headstart.fitting.assembly import Assembly
+from headstart.fitting.progress import Progress
 from headstart.study import Study
 from headstart.testing.examples import live_task
 
@@ -148,6 +150,24 @@ def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart, in_proce
     assert "the same table" in other.err
 
 
+def test_the_report_is_about_the_model_in_the_file(headstart, in_process, monkeypatch):
+    assert headstart("fit", "train.csv", "-t", "label", "--evaluations", 1, *FRUGAL).code == 0
+    first, model = json.loads(Path("train.headstart/report.json").read_text()), Path("train.headstart/model.headstart")
+    content = model.read_bytes()
+    monkeypatch.setattr(Assembly, "make", Assembly._simple)
+    ran = headstart("fit", "train.csv", "--resume", "--evaluations", 2)
+    assert ran.code == 0
+    assert "the earlier model was kept" in ran.err
+    assert model.read_bytes() == content
+    assert "simple fallback" not in ran.out
+    report = json.loads(Path("train.headstart/report.json").read_text())
+    assert report["pipelines"] == 2
+    for name in ("score", "summary", "members"):
+        assert report[name] == first[name]
+    assert report["score"] is not None
+    assert report["notes"] == [*first["notes"], "this run only gave a simple model, so the earlier model was kept"]
+
+
 def test_a_number_is_a_regression_and_quiet_is_quiet(headstart, in_process):
     ran = headstart(
         "fit", "train.csv", "-t", "a", "--evaluations", 1, "--include", "ridge", "-j", 1, "--quiet", "--out", "deep/er"
@@ -166,6 +186,9 @@ def test_a_number_is_a_regression_and_quiet_is_quiet(headstart, in_process):
         (["fit", "train.csv", "-t", "lable"], "did you mean 'label'?"),
         (["fit", "train.csv", "-t", "label", "--metric", "rocauc"], "did you mean 'roc_auc'?"),
         (["fit", "train.csv", "-t", "label", "--optimizer", "byes"], "did you mean 'bayes'?"),
+        (["fit", "train.csv", "-t", "label", "--optimizer", "gp(foo=1)"], "'gp' has no setting 'foo'"),
+        (["fit", "train.csv", "-t", "label", "--optimizer", "gp(kernel=foo)"], "kernel must be one of"),
+        (["fit", "train.csv", "-t", "label", "--optimizer", "mosaic(widening=x)"], "'x'"),
         (["fit", "train.csv", "-t", "label", "--space", "x"], "no search space is named 'x'"),
         (["fit", "train.csv", "-t", "label", "--include", "ligthgbm"], "did you mean 'lightgbm'?"),
         (["fit", "train.csv", "-t", "label", "--time", "soon"], "such as 90, 10m or 1.5h"),
@@ -302,6 +325,36 @@ def test_ctrl_c_makes_the_model_of_what_was_found_and_sigterm_keeps_it_for_later
     assert (tmp_path / "two" / "model.headstart").exists()
 
 
+def test_ctrl_c_in_a_resumed_search_stops_it(headstart, in_process, monkeypatch):
+    assert headstart("fit", "train.csv", "-t", "label", "--evaluations", 1, *FRUGAL).code == 0
+    told = Display.trial
+
+    def interrupted(display, run, trial):
+        told(display, run, trial)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Display, "trial", interrupted)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    ran = headstart("fit", "train.csv", "--resume", "--evaluations", 10, "--refit", "bag", "--json")
+    assert ran.code == 0, ran.err
+    assert "refitting the best earlier pipelines" in ran.err
+    assert "stopped; making the model from 2 pipelines" in ran.err
+    report = json.loads(ran.out)
+    assert (report["reason"], report["pipelines"]) == ("interrupted", 2)
+
+
+def test_only_making_the_model_is_too_late_to_stop():
+    display = Display(Progress())
+    model = HeadstartClassifier(evaluations=1, include=["gaussian_nb"], sandbox=False, n_jobs=1)
+    model.fit(table(), target="label")
+    run = model._run
+    display.phase(run, "refitting the best earlier pipelines")
+    assert not display.signals.making
+    run.progress = display
+    run.finish()
+    assert display.signals.making
+
+
 def test_ctrl_c_before_anything_was_found_leaves_nothing(headstart, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -390,6 +443,9 @@ def test_the_picture_fits_the_terminal(width):
     assert "2 pipelines   2 ok" in shown
     assert "best      ROC AUC 0." in shown
     assert "gaussian_nb" in shown
+    assert "making the model" in shown or "choosing the ensemble" in shown
+    picture.trial(model._run, model.history_[0])
+    assert picture.doing == ""
     assert "reading train.csv" in console.file.getvalue()
     assert "headstart: a line above it" in console.file.getvalue()
 
@@ -399,10 +455,12 @@ def test_the_picture_names_the_pipelines_that_run():
 
     def objective(pipeline):
         run = SimpleNamespace(study=study, plan=SimpleNamespace(n_jobs=1))
-        shown.append((pipeline.algorithms[-1], str(picture._running(run))))
+        shown.append((pipeline.algorithms[-1], str(picture._now(run))))
         return 0.0
 
     study = Study(live_task(), objective)
+    picture.doing = "refitting"  # at the start
+    assert str(picture._now(SimpleNamespace(study=study))) == "refitting"
     study.run(evaluations=2)
     assert [text for _, text in shown] == [f"{name} 0 s" for name, _ in shown]
     assert study.running == []

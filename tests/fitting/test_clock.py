@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -35,6 +36,26 @@ def test_it_ends_what_takes_too_long_and_leaves_no_alarm() -> None:
     with pytest.raises(OutOfTime, match=r"^to wait took longer than 0.05 s, with a"), within(0.05, "to wait"):
         endless()
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("name", ["setitimer", "signal"])
+def test_an_alarm_that_comes_while_it_is_turned_off_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, done = getattr(signal, name), []
+
+    def alarmed(*args: Any) -> Any:
+        if done:
+            signal.raise_signal(signal.SIGALRM)
+        return function(*args)
+
+    try:
+        with within(60.0, "to do nothing"):
+            monkeypatch.setattr(signal, name, alarmed)
+            done.append(True)
+    finally:
+        monkeypatch.undo()
+        left = signal.setitimer(signal.ITIMER_REAL, 0)
+    assert left == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
@@ -91,3 +112,9 @@ def test_knowledge_that_is_read_for_ever(frame: pd.DataFrame, monkeypatch: pytes
     monkeypatch.setattr(Knowledge, "load", lambda _: endless())
     with pytest.raises(OutOfTime, match=r"reading big.npz took longer"):
         HeadstartClassifier(time_budget=0.2, knowledge="big.npz").fit(frame, target="label")
+
+
+def test_meta_features_that_are_computed_for_ever(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headstart.fitting.run.table_metafeatures", lambda *_: endless())
+    with pytest.raises(OutOfTime, match="computing the meta-features of the table took longer"):
+        HeadstartClassifier(time_budget=0.2, optimizer="nearest(metafeatures=mf1)").fit(frame, target="label")

@@ -254,6 +254,13 @@ class TestSearch:
         own = HeadstartClassifier(**{**quick, "splitter": splits}).fit(frame, target="label")
         own.set_params(splitter=[(a.copy(), b.copy()) for a, b in splits]).fit(frame, target="label", resume=True)
 
+    def test_a_resume_is_checked_as_a_fit_is(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        model = HeadstartClassifier(**quick).fit(frame, target="label")
+        with pytest.raises(InvalidInput, match=r"tune_threshold needs a metric of labels.*got 'roc_auc'"):
+            model.set_params(tune_threshold=True).fit(frame, target="label", resume=True)
+        assert model._run is not None
+        assert not model._run.settings.tune_threshold
+
     def test_a_refused_resume_leaves_the_model(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick).fit(frame, target="label")
         with pytest.raises(InvalidInput):

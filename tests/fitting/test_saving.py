@@ -3,7 +3,11 @@
 import io
 import json
 import os
+import sys
+import threading
+import types
 import zipfile
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -346,3 +350,25 @@ def test_the_trusted_types_are_data():
         assert module.split(".")[0] in ("builtins", "numpy", "scipy", "sklearn", "headstart")
         found = getattr(__import__(module, fromlist=[attribute]), attribute, None)
         assert found is None or isinstance(found, type), name
+
+
+def test_skops_is_loaded_once_whichever_thread_asks_first(monkeypatch):
+    for name in [n for n in sys.modules if n.partition(".")[0] == "skops"]:
+        monkeypatch.delitem(sys.modules, name)
+    loads, got = [], []
+
+    def load(name):
+        loads.append(name)
+        if len(loads) == 1:
+            other.start()
+            other.join(0.2)  # as long as that one waits for us
+        return types.SimpleNamespace()
+
+    other = threading.Thread(target=lambda: got.append(trusted._skops()), daemon=True)
+    fresh = cache(trusted._loaded_skops.__wrapped__)
+    monkeypatch.setattr(trusted, "_loaded_skops", fresh)
+    monkeypatch.setattr(trusted, "importlib", types.SimpleNamespace(import_module=load))
+    got.append(trusted._skops())
+    other.join()
+    assert loads == ["skops.io"]
+    assert got[0] is got[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 
 from headstart.constraints import Constraint
 from headstart.evaluation.kept_models import keep
+from headstart.fitting.refit import evaluate_all
 from headstart.fitting.shelf import Shelf
 from headstart.space.pipeline import Pipeline
-from headstart.trials import Limits, Outcome, Status
+from headstart.trials import FULL, Limits, Outcome, Status
 
 PIPELINE = Pipeline(["knn"])
 
@@ -69,3 +71,25 @@ def test_what_satisfies_the_constraints_is_kept_first() -> None:
     shelf = Shelf(Sized([0.9, 0.1, 0.2, 0.8]), capacity=3, constraints=[Constraint("size", 10.0)])
     fill(shelf, 4)
     assert [seed in shelf for seed in range(4)] == [True, False, True, True]
+
+
+def test_ctrl_c_ends_what_is_being_evaluated() -> None:
+    running, stopped, ended = threading.Event(), threading.Event(), {}
+
+    class Endless:
+        def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, *_: Any) -> Outcome:
+            if seed == 0:
+                running.wait()
+                raise KeyboardInterrupt
+            running.set()
+            ended[seed] = stopped.wait(5)
+            return Outcome.failed(Status.CRASHED, "interrupted")
+
+        def interrupt(self) -> None:
+            stopped.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_all(Shelf(Endless()), [(PIPELINE, seed, FULL) for seed in range(9)], Limits(), 2)
+    assert ended
+    assert all(ended.values())
+    assert ended.keys() <= {1, 2}  # the others were not begun

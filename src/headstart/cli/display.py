@@ -121,8 +121,11 @@ class Display(Progress):
         self.inner.trial(run, trial)
 
     def phase(self, run: Run, text: str) -> None:
-        self.signals.making = True
         self.inner.phase(run, text)
+
+    def making(self, run: Run) -> None:
+        self.signals.making = True
+        self.inner.making(run)
 
     def end(self, run: Run) -> None:
         self.inner.end(run)
@@ -163,6 +166,7 @@ class Picture(Display):
 
     def trial(self, run: Run, trial: Trial) -> None:
         super().trial(run, trial)
+        self.doing = ""
         self.statuses[str(trial.outcome.status)] += 1
         if trial is best_so_far(run):
             self.best = trial
@@ -183,7 +187,7 @@ class Picture(Display):
         rows.add_column(ratio=1, overflow="ellipsis")
         rows.add_row("tried", self._counts())
         rows.add_row("best", self._best(run))
-        rows.add_row("now", Text(self.doing, no_wrap=True, overflow="ellipsis") if self.doing else self._running(run))
+        rows.add_row("now", self._now(run))
         for i, (seconds, score, text) in enumerate(reversed(self.improvements)):
             line = Text.assemble((f"{clock(seconds)}  ", "dim"), f"{score}  ", (text, "dim"))
             line.no_wrap, line.overflow = True, "ellipsis"
@@ -224,6 +228,12 @@ class Picture(Display):
         text.append(_score(run, best), style="bold green")
         text.append("" if best.proposal.fidelity.is_full else " at first look").append(f"  {steps(best.pipeline)}")
         return text
+
+    def _now(self, run: Run) -> Text:
+        """What is done besides searching; the pipelines under way once there are any, as after a phase at the start."""
+        if self.doing and (self.signals.making or not run.study.running):
+            return Text(self.doing, no_wrap=True, overflow="ellipsis")
+        return self._running(run)
 
     def _running(self, run: Run) -> Text:
         """The pipelines under way, with the seconds since they were first seen here."""

@@ -148,9 +148,8 @@ def _fit(
         if earlier is None and (display.run is None or not len(display.run.history)):
             folder.undo()
         raise
-    display.signals.making = True
     ready.join()
-    _write(estimator, folder)
+    estimator = _write(estimator, folder)
     report = _report(table, request, folder, display, estimator, reason)
     write_json(folder.report, report)
     return report
@@ -213,7 +212,6 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
             raise
         worked = sum(trial.outcome.ok for trial in run.history)
         say(f"stopped; making the model from {counted(worked)}; press Ctrl-C again to quit immediately")
-        display.signals.making = True
         estimator.finish()
         return estimator, "interrupted"
     assert display.run is not None
@@ -235,20 +233,29 @@ def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:
     from headstart.estimators import HeadstartClassifier, HeadstartRegressor
 
     kind: Any = HeadstartRegressor if dataset.task == "regression" else HeadstartClassifier
-    if earlier is not None and earlier.model.exists():
-        try:
-            return kind.load(earlier.model)
-        except (HeadstartError, OSError):
-            pass  # damaged, or of another version: everything needed is in the store
-    return kind()
+    found = None if earlier is None else _loaded(kind, earlier)
+    return kind() if found is None else found
 
 
-def _write(estimator: Any, folder: Folder) -> None:
-    if estimator.model_.best.number < 0 and folder.model.exists():
-        say("warning: this run only gave a simple model, so the earlier model was kept")
-        return
+def _loaded(kind: Any, folder: Folder) -> Any | None:
+    """The estimator in a folder; None if there is none, or it is damaged or of another version."""
+    try:
+        return kind.load(folder.model) if folder.model.exists() else None
+    except (HeadstartError, OSError):
+        return None  # everything needed to make it anew is in the store
+
+
+def _write(estimator: Any, folder: Folder) -> Any:
+    """Write the model, unless that would put a simple one in the place of an earlier one; returns what is there now."""
+    earlier = _loaded(type(estimator), folder) if estimator.model_.best.number < 0 else None
+    if earlier is not None:
+        kept = "this run only gave a simple model, so the earlier model was kept"
+        say(f"warning: {kept}")
+        earlier.notes_ = [*earlier.notes_, kept]
+        return earlier
     estimator.save(folder.model)
     replace_file(folder.leaderboard, lambda new: estimator.leaderboard_.to_csv(new, index=False))
+    return estimator
 
 
 def _report(
@@ -269,7 +276,7 @@ def _report(
         "columns": data.n_features,
         "settings": request.describe(),
         "metric": run.metric.name,
-        "score": run.score,
+        "score": estimator.score_,
         "summary": None if (summary := estimator.summary_) is None else summary.to_dict(),
         "best": _best(run),
         "members": _members(run, estimator),

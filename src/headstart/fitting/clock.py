@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 from headstart.errors import OutOfTime
 
@@ -40,20 +39,24 @@ def within(seconds: float | None, what: str) -> Iterator[None]:
         yield
         return
 
-    def late(*_: object) -> NoReturn:
-        raise _Late
+    over = False
+
+    def late(*_: object) -> None:
+        if not over:
+            raise _Late
 
     limit = max(seconds, LEAST_SECONDS)
     signal.signal(signal.SIGALRM, late)
     try:
         signal.setitimer(signal.ITIMER_REAL, limit, _AGAIN_SECONDS)
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        yield
     except _Late:
+        over = True
         raise OutOfTime(
             f"{what} took longer than {limit:g} s, with a time budget of {seconds:g} s; give more time"
         ) from None
     finally:
+        over = True  # first: an alarm comes again and again, and may come while it is being turned off
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -31,6 +31,9 @@ class Progress:
     def phase(self, run: Run, text: str) -> None:
         """Something else than searching begins, in words."""
 
+    def making(self, run: Run) -> None:
+        """The search is over and the model is made of what was found."""
+
     def end(self, run: Run) -> None:
         """The model is there, or the run failed."""
 

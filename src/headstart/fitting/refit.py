@@ -100,5 +100,10 @@ def evaluate_all(
             return False
 
     with ThreadPoolExecutor(n_jobs) as pool:
-        ok = [seed for (_, seed, _), worked in zip(wanted, pool.map(evaluate, wanted), strict=True) if worked]
+        try:
+            ok = [seed for (_, seed, _), worked in zip(wanted, pool.map(evaluate, wanted), strict=True) if worked]
+        except BaseException:  # Ctrl-C: the pool would wait for what runs, and for what is yet to
+            pool.shutdown(wait=False, cancel_futures=True)
+            shelf.interrupt()
+            raise
     return [seed for seed in ok if seed in shelf]

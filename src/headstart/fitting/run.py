@@ -98,17 +98,13 @@ class Run:
             raise InvalidInput("the dataset must have a target, it has none; name the column to predict")
         self.started = time.time() if started is None else started
         self.dataset = dataset
-        self.settings = settings
         self.progress = progress or Progress()
         self.reserve = reserve
         self.space = choose_space(settings, dataset.task)
         self.metric = Metric(
             settings.metric if settings.metric is not None else default_metric(dataset.task), dataset.task
         )
-        if settings.tune_threshold and self.metric.of_labels is False:
-            raise InvalidInput(
-                f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, got {self.metric.name!r}"
-            )
+        self.settings = self._checked(settings)
         self.directory = scratch_directory(self)
         location = settings.store if settings.store is not None else self.directory / "store"
         self.store = Store.open(location if isinstance(location, str) else Path(location))
@@ -139,8 +135,14 @@ class Run:
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
         self.notes: list[str] = []
-        self.score: float | None = None
-        """Of the model that `finish` made, on the validation rows that its members were chosen by."""
+
+    def _checked(self, settings: Settings) -> Settings:
+        """The settings, if they are possible with the metric."""
+        if settings.tune_threshold and self.metric.of_labels is False:
+            raise InvalidInput(
+                f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, got {self.metric.name!r}"
+            )
+        return settings
 
     def _key(self, splits: Splits) -> str:
         bounds = sorted((c.name, c.upper) for c in self.settings.bounds)
@@ -173,7 +175,8 @@ class Run:
         optimizer = self._optimizer(knowledge, there[name].settings if name in there else {})
         if isinstance(optimizer, Optimizer) and optimizer.needs.metafeatures:
             extractors = {} if knowledge is None else knowledge.extractors
-            vectors = table_metafeatures(self.dataset, optimizer.needs.metafeatures, extractors)
+            with within(self.settings.seconds, "computing the meta-features of the table"):
+                vectors = table_metafeatures(self.dataset, optimizer.needs.metafeatures, extractors)
             self.task = replace(self.task, metafeatures=vectors)
         return Study(
             self.task,
@@ -242,7 +245,7 @@ class Run:
         self, settings: Settings, started: float | None = None, reserve: float = 0.0, progress: Progress | None = None
     ) -> None:
         """Begin a new budget to continue with; whatever tells which problem it is must stay the same."""
-        self.settings = self.settings.resumed(vars(settings))
+        self.settings = self._checked(self.settings.resumed(vars(settings)))
         self.started = time.time() if started is None else started
         self.reserve = reserve
         self.progress = progress or self.progress
@@ -364,14 +367,12 @@ class Run:
 
     def finish(self) -> Model:
         """The model of what was found, made in the time that is left."""
+        self.progress.making(self)
         self.notes = [*self.dataset.notes]
-        assembly = Assembly(self)
         try:
-            model = assembly.make()
+            return Assembly(self).make()
         finally:
             self.release()
-        self.score = assembly.score
-        return model
 
     def seed_of(self, number: int) -> int:
         """The seed that a trial was evaluated with."""

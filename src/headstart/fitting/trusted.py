@@ -16,6 +16,7 @@ import io
 import json
 import pkgutil
 import sys
+import threading
 import types
 import warnings
 import zipfile
@@ -129,8 +130,17 @@ def _of_components(wanted: Container[str] | None) -> Iterator[str]:
                 yield f"{module.__name__}.{name}"
 
 
-@cache
+_loading = threading.Lock()
+
+
 def _skops() -> Any:
+    """skops, loaded once, whichever thread asks first: while it is loaded, modules stand in for others."""
+    with _loading:
+        return _loaded_skops()
+
+
+@cache
+def _loaded_skops() -> Any:
     """skops, for our use alone and without its lists of what it trusts by itself.
 
     To make them it imports every module of scikit-learn, and with them whatever array libraries are installed, and

@@ -24,10 +24,7 @@ def learner(text: str) -> Learner:
     name, _ = parsed(text)
     for kind in _KINDS:
         if name in names(kind):
-            try:
-                made: Learner = create(kind, text)
-            except TypeError as error:  # a setting that it does not have
-                raise InvalidInput(str(error)) from error
+            made: Learner = create(kind, text)
             if made.learns:
                 return made
     known = [other for kind in _KINDS for other in names(kind) if create(kind, other).learns]
@@ -107,7 +104,7 @@ class Knowledge:
             )
         try:
             held: Any = self.learner if asked == "default" else self.learner.like(asked)
-        except (InvalidInput, TypeError) as error:
+        except InvalidInput as error:
             raise InvalidInput(f"{asked} with this knowledge: {error}") from error
         if held.kind == "optimizer":
             return held  # type: ignore[no-any-return]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, get_args
 
 import numpy as np
 
+from headstart.errors import InvalidInput, check_positive
 from headstart.history import History
 from headstart.numerics.gaussian_process import GaussianProcess
 from headstart.numerics.kernels import KernelName
@@ -33,6 +34,9 @@ class GPSurrogate(Surrogate):
     """
 
     def __init__(self, kernel: KernelName = "matern52", ard: bool = True, n_starts: int = 1) -> None:
+        if kernel not in get_args(KernelName):
+            raise InvalidInput(f"kernel must be one of {', '.join(get_args(KernelName))}, got {kernel!r}")
+        check_positive("n_starts", n_starts, whole=True)
         self.kernel: KernelName = kernel
         self.ard = ard
         self.n_starts = n_starts

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from headstart.errors import InvalidInput
 from headstart.learning.state import read
 from headstart.metadata import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
@@ -32,7 +33,7 @@ def test_settings_are_those_of_the_network_and_the_memory_has_its_units():
     assert isinstance(made, Mixture)
     assert made.first.describe() == DeepPipe(factor=3, logarithmic=False, failures="ignored", seed=4).describe()
     assert made.second.describe() == PMF(logarithmic=False, failures="ignored", seed=4).describe()
-    with pytest.raises(TypeError, match="'deeppipe' has no setting 'factors'; did you mean 'factor'"):
+    with pytest.raises(InvalidInput, match="'deeppipe' has no setting 'factors'; did you mean 'factor'"):
         create("surrogate", "deeppipe", factors=3)
 
 
