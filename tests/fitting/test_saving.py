@@ -18,6 +18,7 @@ from headstart import Algorithm, HeadstartClassifier, HeadstartError, HeadstartR
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel
 from headstart.estimators import load
 from headstart.fitting import container, trusted
+from headstart.fitting.compiled import check_compiled
 from headstart.space import catalog
 
 
@@ -318,13 +319,13 @@ def test_trees_that_point_elsewhere_are_refused():
     X = np.random.default_rng(0).normal(size=(60, 3))
     forest = RandomForestRegressor(2).fit(X, X[:, 0])
     boosted = HistGradientBoostingRegressor(max_iter=2).fit(X, X[:, 0])
-    trusted._check_trees([forest, boosted])
+    check_compiled([forest, boosted])
     forest.estimators_[0].tree_.children_left[0] = 10**6
     with pytest.raises(ModelFileError, match="damaged"):
-        trusted._check_trees([forest])
+        check_compiled([forest])
     boosted._predictors[0][0].nodes["feature_idx"][0] = 7
     with pytest.raises(ModelFileError, match="damaged"):
-        trusted._check_trees({"members": [boosted]})
+        check_compiled({"members": [boosted]})
 
 
 def test_equal_models_are_equal_files():

@@ -4,8 +4,9 @@ The types are those that pipelines of the catalog are made of when they are fitt
 package's components, scikit-learn's estimators and what they keep inside, NumPy arrays and Python's plain values. There
 are no functions among them, and nothing whose construction does more than fill an object with data.
 
-A file can therefore not choose what is run. Crafted numbers are another matter: indices inside trees are checked here,
-the text of LightGBM in `booster_text`, and boosters of other libraries are tried in another process (`rehearsal`).
+A file can therefore not choose what is run. Crafted numbers are another matter: what compiled code relies on is checked
+in `compiled`, the text of LightGBM in `booster_text`, and boosters of other libraries are tried in another process
+(`rehearsal`).
 """
 
 from __future__ import annotations
@@ -25,13 +26,11 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any
 
-import numpy as np
-
-from headstart.components._booster import Booster
 from headstart.components.boosting import LightGBMClassifier, LightGBMRegressor
 from headstart.errors import ModelFileError, UntrustedModel
 from headstart.files import is_out_of_proportion
 from headstart.fitting.booster_text import check_lightgbm
+from headstart.fitting.compiled import check_compiled
 from headstart.fitting.packing import pack, unpack
 from headstart.fitting.rehearsal import rehearse
 
@@ -237,7 +236,7 @@ def load_models(content: bytes, trusted: bool = False) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # versions that differ are said once, for the whole file
         models = unpack(skops.loads(content, trusted=sorted({name for name, _ in found})))  # it looks up in a list
-    unknown = [booster for booster in _check_trees(models) if not _is_checked(booster)]
+    unknown = [booster for booster in check_compiled(models) if not _is_checked(booster)]
     if not trusted:
         rehearse(unknown)
     return models
@@ -281,74 +280,3 @@ def _untrusted(found: Iterable[tuple[str, str]]) -> list[str]:
     return sorted(
         foreign | {f"{name} ({loader})" for name, loader in found if name in known and loader not in _LOADERS}
     )
-
-
-def _loaded(module: str, name: str) -> Any:
-    """A class, or, if its module was not imported, so that there are no objects of it, one without objects."""
-    return getattr(sys.modules.get(module), name, _Nothing)
-
-
-class _Nothing:
-    """No object is of this class."""
-
-
-def _check_trees(models: Any) -> list[Any]:
-    """The boosters of other libraries; raises unless all trees refer to nodes and columns that there are.
-
-    scikit-learn does not look: a crafted tree would read memory that is not its own.
-    """
-    Tree = _loaded("sklearn.tree._tree", "Tree")
-    TreePredictor = _loaded("sklearn.ensemble._hist_gradient_boosting.predictor", "TreePredictor")
-    boosters = []
-    left: list[tuple[Any, int | None]] = [(models, None)]
-    seen: set[tuple[int, int | None]] = set()
-    while left:
-        item, columns = left.pop()
-        if item is None or isinstance(item, str | int | float | bytes) or (id(item), columns) in seen:
-            continue
-        seen.add((id(item), columns))
-        if isinstance(item, Tree):
-            width = item.n_features if columns is None else min(item.n_features, columns)
-            _check_nodes(item.children_left, item.children_right, item.feature, item.children_left < 0, width)
-        elif isinstance(item, TreePredictor):
-            nodes = item.nodes
-            _check_nodes(nodes["left"], nodes["right"], nodes["feature_idx"], nodes["is_leaf"] != 0, columns)
-            split = nodes[(nodes["is_categorical"] != 0) & (nodes["is_leaf"] == 0)]
-            bits = min(len(item.binned_left_cat_bitsets), len(item.raw_left_cat_bitsets))
-            if len(split) and int(split["bitset_idx"].max()) >= bits:
-                raise ModelFileError("a tree refers to categories that do not exist; the file is damaged")
-        elif isinstance(item, dict):
-            left += [(value, columns) for value in item.values()]
-        elif isinstance(item, list | tuple):
-            left += [(value, columns) for value in item]
-        elif isinstance(item, np.ndarray):
-            if item.dtype == object:
-                left += [(value, columns) for value in item.ravel().tolist()]
-        elif hasattr(item, "__dict__"):
-            content = vars(item)
-            if isinstance(item, Booster) and "packed_" in content:
-                boosters.append(item)
-            left += [(value, _columns_of(item, content, columns)) for value in content.values()]
-
-    return boosters
-
-
-def _columns_of(item: Any, content: dict[str, Any], outer: int | None) -> int | None:
-    """How many columns a table has that comes to the trees of an estimator; None if it has none."""
-    own = content.get("n_features_in_")
-    if not type(item).__module__.startswith(("sklearn.ensemble", "sklearn.tree")) or not isinstance(own, int):
-        return None
-    return own if outer is None else min(own, outer)
-
-
-def _check_nodes(lefts: Any, rights: Any, features: Any, is_leaf: Any, n_features: int | None) -> None:
-    """Children come after their parents, so that every path ends, and splits look at columns that there are."""
-    if not len(lefts):
-        raise ModelFileError("a tree has no nodes; the file is damaged")
-    inner = np.flatnonzero(~np.asarray(is_leaf, dtype=bool))
-    columns = np.asarray(features)[inner]
-    bad = bool(len(columns)) and (columns.min() < 0 or (n_features is not None and columns.max() >= n_features))
-    for children in (np.asarray(lefts)[inner].astype(np.int64), np.asarray(rights)[inner].astype(np.int64)):
-        bad = bad or bool((children <= inner).any() or (children >= len(lefts)).any())
-    if bad:
-        raise ModelFileError("a tree refers to nodes or columns that do not exist; the file is damaged")
