@@ -65,7 +65,7 @@ def test_all_forms_mean_the_same():
         ("latency >= 1ms", "a name, <= and a number"),
         ("latency <= fast", "a name, <= and a number"),
         ("<= 3", "a name, <= and a number"),
-        ("latency <= 1MB", "is in us, ms, s; got '1MB'"),
+        ("latency <= 1MB", "must be in us, ms, s, got '1MB'"),
         ("disparity(sex) <= 5ms", "has no unit"),
         ("latncy <= 5ms", "did you mean 'latency'"),
         ("disparity(sex, age, recall) <= 1", "must be written as"),

@@ -134,8 +134,9 @@ class Constraint:
         factors = {known.lower(): factor for known, factor in _UNITS.get(name, {}).items()}
         if unit and unit.lower() not in factors:
             units = ", ".join(_UNITS.get(name, ()))
-            has = f"is in {units}" if units else f"has no unit; those that have: {suggestion(name, _UNITS)}"
-            raise InvalidInput(f"constraint {name!r} {has}; got {bound!r}")
+            has = f"must be in {units}" if units else "has no unit"
+            known = "" if units else f"; {suggestion(name, _UNITS)}"
+            raise InvalidInput(f"constraint {name!r} {has}, got {bound!r}{known}")
         return cls(name, float(number) * factors.get(unit.lower(), 1.0))
 
     def excess(self, measured: Mapping[str, float]) -> float:

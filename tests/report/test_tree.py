@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from headstart.errors import InvalidInput
+from headstart.evaluation.scoring import Metric
 from headstart.history import History
 from headstart.report.tree import TreeView
 from headstart.space import Algorithm, Float, PipelineSpace, Stage
@@ -34,13 +35,13 @@ def view() -> TreeView:
         outcome = Outcome.failed(Status.CRASHED, "it crashed") if loss is None else Outcome.of(loss)
         history.propose(proposal)
         history.add(Trial(proposal, outcome, 0.0, 1.0))
-    return TreeView.of(history, metric="roc_auc", to_score=lambda loss: 1.0 - loss)
+    return TreeView.of(history, metric=Metric("roc_auc", "binary"))
 
 
 def test_as_text(view):
     assert str(view).splitlines() == [
         "                           tried  failed  median  best",
-        "all pipelines, by roc_auc      4       1     0.8   0.9",
+        "all pipelines, by ROC AUC      4       1     0.8   0.9",
         "├─ svc                         3       -     0.8   0.9",
         "│  ├─ scaler: none             2       -     0.8   0.9",
         "│  └─ scaler: a & b            1       -     0.8   0.8",
@@ -50,7 +51,7 @@ def test_as_text(view):
 
 def test_picture_and_page_are_well_formed_and_complete(view):
     for text in (view.svg(), view.page().replace("<!doctype html>", "").replace('<meta charset="utf-8">', "")):
-        for label in ("all pipelines, by roc_auc", "svc", "scaler: none", "scaler: a &amp; b", "tree"):
+        for label in ("all pipelines, by ROC AUC", "svc", "scaler: none", "scaler: a &amp; b", "tree"):
             assert label in text
     root = ET.fromstring(view.svg())
     assert len(root.findall("{http://www.w3.org/2000/svg}path")) == 4  # a line to every node but the root

@@ -400,6 +400,7 @@ def metafeatures(
     task: TaskKind = None,
     drop: Drop = None,
     kinds: Kinds = None,
+    missing: Missing = None,
     json: AsJson = False,
 ) -> None:
     """Describe a table by hand-crafted meta-features: sizes, statistics, landmarks and more.
@@ -411,7 +412,7 @@ def metafeatures(
     """
     from headstart.cli.metafeatures import show
 
-    show(table, target, set_name, task, drop or [], kinds or [], json)
+    show(table, target, set_name, task, drop or [], kinds or [], missing or [], json)
 
 
 @app.command(rich_help_panel=_COMPARE)

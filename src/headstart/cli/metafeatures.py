@@ -17,6 +17,7 @@ def show(
     task: str | None,
     drop: list[str],
     kind: list[str],
+    missing: list[str],
     as_json: bool,
 ) -> None:
     """The values of a set by name; ``null`` or a dash for what cannot be computed."""
@@ -31,22 +32,21 @@ def show(
     extractor = HandCrafted(set_name)
     if target is None:
         raise InvalidInput(f"name the column to predict with --target; {column_hint('', read_table(table).columns)}")
-    dataset = Dataset.from_table(table, target, task=task, kinds=kinds_of(drop, kind))
+    dataset = Dataset.from_table(table, target, task=task, kinds=kinds_of(drop, kind), missing=missing)
     found = extractor.measure(dataset)
     values = dict(zip(found.names, found.values.tolist(), strict=True))
     known = dict(zip(found.names, found.known.tolist(), strict=True))
     if as_json:
         typer.echo(json.dumps({name: value if known[name] else None for name, value in values.items()}, indent=2))
         return
-    missing = len(values) - sum(known.values())
+    unknown = len(values) - sum(known.values())
     title = f"{dataset.name}: {len(values)} meta-features {set_name!r}"
-    rows = Table(title=f"{title}, {missing} cannot be computed" if missing else title, title_justify="left")
+    rows = Table(title=f"{title}, {unknown} cannot be computed" if unknown else title, title_justify="left")
     rows.add_column("meta-feature", no_wrap=True)
     rows.add_column("value", justify="right", no_wrap=True)
-    rows.add_column("family")
     rows.add_column("what it is")
     for name in SETS[set_name]:
         feature = FEATURES[name]
         for column in feature.columns:
-            rows.add_row(column, f"{values[column]:.6g}" if known[column] else "-", feature.family, feature.meaning)
+            rows.add_row(column, f"{values[column]:.6g}" if known[column] else "-", feature.meaning)
     Console(highlight=False).print(rows)

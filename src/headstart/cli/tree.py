@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -17,10 +16,12 @@ def show_tree(directory: Path, out: Path | None) -> None:
     """Print the tree of the newest search of a fit, or write it to a file."""
     from headstart.evaluation.scoring import Metric
     from headstart.history import History
-    from headstart.report.tree import TreeView
+    from headstart.report.tree import TreeView, check_tree
     from headstart.space.space import PipelineSpace
     from headstart.store import Store
 
+    if out is not None:
+        check_tree(out)
     location = Folder(directory).store
     if not location.exists():
         raise InvalidInput(f"{directory} must be a directory that 'headstart fit' made; it has no {location.name}")
@@ -34,13 +35,13 @@ def show_tree(directory: Path, out: Path | None) -> None:
         for trial in study.trials():
             history.add(trial)
     order = study.settings.get("optimizer", {}).get("order", ())
-    view = TreeView.of(history, order)
+    metric = None
     for kind in ("binary", "multiclass", "regression"):
         with suppress(InvalidInput):  # a function of the user's, or a metric of another task
-            metric = Metric(info["metric"], kind)
-            view = replace(view, metric=metric.name, to_score=metric.to_score)
-            break
+            metric = metric or Metric(info["metric"], kind)
+    view = TreeView.of(history, order, metric)
     if out is None:
         typer.echo(str(view))
     else:
         replace_file(out, view.save)
+        typer.echo(f"written: {out}")

@@ -441,7 +441,7 @@ class Assembly:
     def _refitted(self, members: Sequence[Member]) -> list[Member]:
         """Members fitted on all rows, as far as time allows; the others keep the models of their folds."""
         run = self.run
-        run.progress.phase(run, f"fitting {len(members)} pipelines on all rows")
+        run.progress.phase(run, "refitting the members on all rows")
         seeds = {m.number: run.seed_of(m.number) for m in members}
         rounds = {seeds[m.number]: more_rounds(stopped_at(m.models), self._growth(m.number)) for m in members}
         objective = RefitObjective(run.space, run.dataset, rounds)

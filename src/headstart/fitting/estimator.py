@@ -242,7 +242,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         from headstart.report.tree import TreeView
 
         order = getattr(self._run.study.optimizer, "order", ())
-        return TreeView.of(self._run.history, order, self._run.metric.name, self._run.metric.to_score)
+        return TreeView.of(self._run.history, order, self._run.metric)
 
     def leaderboard(self, X: Any = None, y: Any = None) -> pd.DataFrame:
         """The pipelines that were tried, best first; with a test table also how well the members do on that."""

@@ -154,7 +154,7 @@ def _loaded_skops() -> Any:
     try:
         return importlib.import_module("skops.io")
     finally:
-        for name in [n for n in sys.modules if n.partition(".")[0] == "skops"]:
+        for name in [n for n in list(sys.modules) if n.partition(".")[0] == "skops"]:
             del sys.modules[name]
 
 

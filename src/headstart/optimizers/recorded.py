@@ -145,7 +145,8 @@ class RecordedOptimizer(Optimizer):
         if not len(self.known) and self.task.candidates.pool is None:
             raise SpaceError(
                 f"{type(self).__name__} chooses among recorded pipelines of space {self._recorded.space.name!r}, and "
-                f"none of them belongs to space {self.task.space.name!r}: search the space that it learned of"
+                f"none of them belongs to space {self.task.space.name!r}; search the space that it learned from "
+                f"(--space {self._recorded.space.name})"
             )
         self.begin()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from statistics import median
 
 from headstart.errors import InvalidInput
+from headstart.evaluation.scoring import Metric, label_of, natural
 from headstart.history import History
 from headstart.methods.mosaic.tree import DecisionOrder, Node, tree_of
 
@@ -43,16 +44,17 @@ class TreeView:
     to_score: Callable[[float], float] = float
 
     @classmethod
-    def of(
-        cls,
-        history: History,
-        order: Sequence[str] = (),
-        metric: str = "loss",
-        to_score: Callable[[float], float] = float,
-    ) -> TreeView:
-        """The tree of a history; `order` as in `Mosaic`."""
+    def of(cls, history: History, order: Sequence[str] = (), metric: Metric | None = None) -> TreeView:
+        """The tree of a history; `order` as in `Mosaic`, `metric` what the losses are of."""
         decisions = DecisionOrder(history.candidates.space, order)
-        return cls(tree_of(history.full(), decisions), tuple(decisions.names), metric, to_score)
+        finished = history.where(lambda trial: trial.proposal.fidelity.is_full)
+        finished.pending = {}
+        view = cls(tree_of(finished, decisions), tuple(decisions.names))
+        if metric is None:
+            return view
+        return replace(
+            view, metric=label_of(metric.name), to_score=lambda loss: natural(metric.name, metric.to_score(loss))
+        )
 
     def _numbers(self, node: Node) -> tuple[str, str, str, str]:
         """What is shown of a node, under `_HEADS`."""
@@ -94,9 +96,7 @@ class TreeView:
 
     def save(self, path: str | Path) -> None:
         """Write it as .html (folds and unfolds), .svg or .txt, by the end of the name."""
-        path = Path(path)
-        if path.suffix not in _FORMATS:
-            raise InvalidInput(f"a tree is written as {', '.join(_FORMATS)}, got {path.name!r}")
+        path = check_tree(Path(path))
         text = self.page() if path.suffix == ".html" else self.svg() if path.suffix == ".svg" else f"{self}\n"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -165,6 +165,13 @@ class TreeView:
                 for x, cell in zip(ends, self._numbers(node), strict=True)
             ]
         return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def check_tree(path: Path) -> Path:
+    """The path, if a tree can be written as such a file."""
+    if path.suffix not in _FORMATS:
+        raise InvalidInput(f"a tree is written as {', '.join(_FORMATS)}, got {path.name!r}")
+    return path
 
 
 _STYLE = """
