@@ -190,7 +190,6 @@ def test_the_summary_is_that_of_the_pipeline_which_is_delivered(probable: Run, m
         model = finished(probable, Constraint("latency", 1.0))
     assert model.members[0].number == first.number
     assert model.summary.score == pytest.approx(-model.validation_score)
-    assert probable.score == model.validation_score
 
 
 def test_the_simple_model_has_no_summary(probable: Run, monkeypatch: pytest.MonkeyPatch) -> None:
