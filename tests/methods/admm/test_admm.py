@@ -64,13 +64,13 @@ def test_finds_better_pipelines_than_random_search():
 
 
 def test_no_pipeline_is_evaluated_twice():
-    history = searched(small_space(), Synthetic(small_space(), 1), 120).history
+    history = searched(small_space(), Synthetic(small_space(), 1), 60).history
     assert len({t.pipeline for t in history}) == len(history)
 
 
 def test_what_is_evaluated_is_the_relaxed_point_rounded():
     space = small_space()
-    history = searched(space, Synthetic(space, 1), 80).history
+    history = searched(space, Synthetic(space, 1), 50).history
     relaxed = [t for t in history if t.proposal.origin.get("relaxed")]
     assert relaxed
     between = 0
@@ -118,7 +118,7 @@ def test_an_order_is_searched_with_the_rest():
     assert {t.pipeline.order for t in history} == set(space.orders)
 
 
-def bounded(space, upper, seed=1, evaluations=80, n_jobs=1):
+def bounded(space, upper, seed=1, evaluations=60, n_jobs=1):
     objective = Synthetic(space, seed, constraint="cost")
     study = searched(space, objective, evaluations, constraints=[Constraint("cost", upper)], n_jobs=n_jobs, seed=seed)
     return study.history, objective
@@ -126,7 +126,7 @@ def bounded(space, upper, seed=1, evaluations=80, n_jobs=1):
 
 def test_a_constraint_that_all_pipelines_meet_changes_nothing_for_the_worse():
     space = small_space()
-    free = searched(space, Synthetic(space, 1, constraint="cost"), 80).history
+    free = searched(space, Synthetic(space, 1, constraint="cost"), 60).history
     history, _ = bounded(space, 10.0)
     assert all(history.is_feasible(t) for t in history)
     assert history.best.outcome.loss <= free.best.outcome.loss + 0.02
@@ -136,9 +136,9 @@ def test_a_constraint_that_no_pipeline_meets_ends_well():
     """The search goes on and comes near to the bound."""
     history, _ = bounded(small_space(), 1e-6)
     assert history.best is None
-    assert len(history) == 80
+    assert len(history) == 60
     costs = [t.outcome.constraints["cost"] for t in history]
-    assert np.mean(costs[40:]) < np.mean(costs[:40])
+    assert np.mean(costs[30:]) < np.mean(costs[:30])
 
 
 def test_more_pipelines_satisfy_a_bound_than_without_it():

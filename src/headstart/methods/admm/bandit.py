@@ -18,18 +18,26 @@ those that are still allowed. An order of stages is an assignment of stages to p
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import check_positive
 from headstart.methods.admm.splitting import Structure
-from headstart.optimizers.base import Optimizer
+from headstart.optimizers.base import Optimizer, observation_stream
 from headstart.optimizers.random import draw_untried, tried_ids, untried
 from headstart.trials import Proposal
 
 Array = NDArray[np.float64]
 _PULLS = 20
 _SAMPLES = 64
+
+
+@lru_cache(maxsize=1 << 16)
+def _uniform(seed: int, number: int) -> float:
+    """The number that decides on the reward of a trial."""
+    return float(observation_stream(seed, number).random())
 
 
 class CombinatorialBandit(Optimizer):
@@ -68,10 +76,10 @@ class CombinatorialBandit(Optimizer):
     def pull(self, rng: np.random.Generator) -> Structure:
         """The arms of the next pull, whether or not they were pulled before."""
         space, candidates = self.task.space, self.task.candidates
-        encoded, numbers = self.history.encoded, [trial.number for trial in self.history]
+        encoded = self.history.encoded
         # The same number of a trial decides at each look, so the counts follow from the history alone.
-        draws = np.array([self.stream(number).random() for number in numbers])
-        rewards = draws < self.chances() if len(numbers) else np.zeros(0, dtype=bool)
+        draws = np.array([_uniform(self.seed, trial.number) for trial in self.history])
+        rewards = draws < self.chances()
         given: dict[str, str] = {}
         for s in reversed(range(len(space.stages))):
             stage = space.stages[s]

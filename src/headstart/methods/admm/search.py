@@ -16,7 +16,7 @@ budget of its sub-problem; on recorded pipelines, relaxed points snap to the nea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
@@ -184,8 +184,11 @@ class ADMM(Optimizer):
             theta = problem.split.theta.copy()
             theta[box.columns] = point
             return self._at(theta, problem.split.structure), FULL, {"relaxed": point.tolist()}
-        solver = self.part("z").start(Task(self._structures.candidates), self.seed, self._z_history(problem, pulls))
-        if isinstance(solver, CombinatorialBandit):
+        solver = self.part("z")
+        remembers = isinstance(solver, CombinatorialBandit)
+        history = self._z_history(problem, pulls if remembers else problem.trials)
+        solver = solver.start(Task(self._structures.candidates), self.seed, history)
+        if remembers:
             return self._at(problem.split.theta, solver.pull(rng)), FULL, {}
         try:
             proposal = solver.suggest(number, rng)
@@ -301,14 +304,14 @@ class ADMM(Optimizer):
         if history.ok.any():
             targets = np.where(history.ok, history.targets(), np.inf)
             best = history[int(targets.argmin())]
-            point = self._relaxed(best.proposal, box)
+            (point,) = self._points([best.proposal], box)
             slacks = best_slacks(self._measured(best), split.prices, self.rho)
         split = split.after_theta(point, box.columns, slacks, self._rounding, self.rho)
         start = () if best is None else (best,)
         return Problem("z", problem.iteration, split, self._scale(), trials=start)
 
     def _after_z(self, problem: Problem) -> Problem:
-        history = self._z_history(problem, [], bandit=False).full()
+        history = self._z_history(problem, problem.trials).full()
         split = problem.split
         if history.ok.any():
             targets = np.where(history.ok, history.targets(), np.inf)
@@ -321,53 +324,74 @@ class ADMM(Optimizer):
     def _measured(self, trial: Trial) -> Array:
         return in_bounds(self.task.constraints, trial.outcome.constraints)
 
-    def _relaxed(self, proposal: Proposal, box: Box) -> Array:
-        """The point in the box that a proposal was made for; that of its pipeline where it was made otherwise."""
-        known = proposal.origin.get("relaxed")
-        if known is not None:
-            return np.array(known, dtype=np.float64)
-        return self.task.candidates.encode([proposal.pipeline]).values[0, box.columns]
+    def _points(self, proposals: Sequence[Proposal], box: Box) -> Array:
+        """Points in the box that proposals were made for; those of their pipelines where they were made otherwise."""
+        points = np.zeros((len(proposals), len(box.columns)))
+        others = [i for i, proposal in enumerate(proposals) if "relaxed" not in proposal.origin]
+        for i, proposal in enumerate(proposals):
+            points[i] = proposal.origin.get("relaxed", 0.0)
+        if others:
+            encoded = self.task.candidates.encode([proposals[i].pipeline for i in others])
+            points[others] = encoded.values[:, box.columns]
+        return points
 
     def _theta_history(self, problem: Problem) -> History:
         """All trials of the structure in the box, with the augmented Lagrangian as their target."""
         split, box = problem.split, self._box(problem.split.structure.algorithms)
 
-        def lagrangian(trial: Trial) -> float:
+        def belongs(proposal: Proposal) -> bool:
+            return proposal.fidelity.is_full and _structure_of(proposal.pipeline) == split.structure
+
+        trials = [trial for trial in self.history if belongs(trial.proposal)]
+        trials += [trial for trial in problem.trials if trial.number >= _SEEN]
+        points = self._points([trial.proposal for trial in trials], box)
+
+        def lagrangian(trial: Trial, point: Array) -> float:
             values = self._measured(trial)
             slacks = best_slacks(values, split.prices, self.rho)
-            point = self._relaxed(trial.proposal, box)
             return (
-                float(trial.outcome.loss or 0.0) / problem.scale
+                _loss(trial) / problem.scale
                 + split.distance_penalty(point, box.columns, self._rounding, self.rho)
                 + constraint_penalty(values, slacks, split.prices, self.rho)
             )
 
-        def encode(proposals: Sequence[Proposal]) -> Encoded:
-            points = [self._relaxed(proposal, box) for proposal in proposals]
-            return box.space.nearest(np.array(points).reshape(len(points), len(box.columns)))
+        targets = {t.number: lagrangian(t, point) for t, point in zip(trials, points, strict=True)}
+        return _sub_history(
+            box.space,
+            trials,
+            {n: p for n, p in self.history.pending.items() if belongs(p)},
+            targets,
+            lambda proposals: box.space.nearest(self._points(proposals, box)),
+        )
 
-        def belongs(proposal: Proposal) -> bool:
-            return proposal.fidelity.is_full and _structure_of(proposal.pipeline) == split.structure
-
-        history = History(box.space, lagrangian, (), encode)
-        history.trials = [trial for trial in self.history if belongs(trial.proposal)]
-        history.trials += [trial for trial in problem.trials if trial.number >= _SEEN]
-        history.pending = {n: p for n, p in self.history.pending.items() if belongs(p)}
-        return history
-
-    def _z_history(self, problem: Problem, pulls: list[Trial], bandit: bool = True) -> History:
-        """Structures tried in this iteration, or all pulls for the bandit, with loss and penalty as their target."""
+    def _z_history(self, problem: Problem, trials: Sequence[Trial]) -> History:
+        """Structures of some trials, with loss and penalty as their target."""
         split = problem.split
+        targets = {
+            t.number: _loss(t) / problem.scale
+            + constraint_penalty(self._measured(t), split.slacks, split.prices, self.rho)
+            for t in trials
+        }
+        pending = {n: p for n, p in self.history.pending.items() if n in problem.waiting}
+        return _sub_history(self._structures.candidates, trials, pending, targets, self._structures.encode)
 
-        def target(trial: Trial) -> float:
-            penalty = constraint_penalty(self._measured(trial), split.slacks, split.prices, self.rho)
-            return float(trial.outcome.loss or 0.0) / problem.scale + penalty
 
-        history = History(self._structures.candidates, target, (), self._structures.encode)
-        remembers = bandit and isinstance(self.part("z"), CombinatorialBandit)
-        history.trials = list(pulls) if remembers else list(problem.trials)
-        history.pending = {n: p for n, p in self.history.pending.items() if n in problem.waiting}
-        return history
+def _sub_history(
+    candidates: Candidates,
+    trials: Sequence[Trial],
+    pending: Mapping[int, Proposal],
+    targets: Mapping[int, float],
+    encode: Callable[[Sequence[Proposal]], Encoded],
+) -> History:
+    """What a sub-solver sees: targets by the number of a trial, computed once since acquisitions ask for them often."""
+    history = History(candidates, lambda trial: targets[trial.number], (), encode)
+    history.trials, history.pending = list(trials), dict(pending)
+    return history
+
+
+def _loss(trial: Trial) -> float:
+    """0 for a trial that failed, which has no target of its own."""
+    return 0.0 if trial.outcome.loss is None else trial.outcome.loss
 
 
 _SEEN = 10**9
@@ -450,18 +474,25 @@ class Structures:
             for s in whole.stages
         ]
         forbidden = [clause for clause in whole.forbidden if not any("." in key for key in clause)]
-        self.candidates: Candidates = PipelineSpace("structures", stages, forbidden, whole.free_order)
-        self._ids: dict[Structure, int] = {}
+        self._space = PipelineSpace("structures", stages, forbidden, whole.free_order)
+        self._positions = [{name: i for i, name in enumerate(stage.names)} for stage in stages]
+        self._ids: dict[Structure, int] | None = None
+        self.candidates: Candidates = self._space
         if candidates.pool is not None:
-            found = dict.fromkeys(map(_structure_of, candidates.pool))
+            found = list(dict.fromkeys(map(_structure_of, candidates.pool)))
             self._ids = {structure: i for i, structure in enumerate(found)}
-            bare = self.candidates.encode([Pipeline(s.algorithms, order=s.order) for s in found])
-            ids = np.arange(len(found))
-            self.candidates = Pool(Encoded(bare.space, bare.values, bare.active, bare.choice, bare.order, ids))
+            self.candidates = Pool(self._encoded(found))
 
     def encode(self, proposals: Sequence[Proposal]) -> Encoded:
-        structures = [_structure_of(proposal.pipeline) for proposal in proposals]
-        return self.candidates.encode([Pipeline(s.algorithms, order=s.order, id=self._ids.get(s)) for s in structures])
+        return self._encoded([_structure_of(proposal.pipeline) for proposal in proposals])
+
+    def _encoded(self, structures: Sequence[Structure]) -> Encoded:
+        n = len(structures)
+        rows = [[p[name] for p, name in zip(self._positions, s.algorithms, strict=True)] for s in structures]
+        choice = np.array(rows, dtype=np.int64).reshape(n, len(self._positions))
+        order = np.array([s.order for s in structures]).reshape(choice.shape) if self._space.free_order else None
+        ids = None if self._ids is None else np.array([self._ids[s] for s in structures], dtype=np.int64)
+        return Encoded(self._space, np.zeros((n, 0)), np.zeros((n, 0), dtype=bool), choice, order, ids)
 
 
 def defaults_of(space: PipelineSpace) -> Array:
