@@ -56,8 +56,6 @@ _FIRST = "gaussian_nb"
 _REPEATS = 8
 """Known pipelines in a row after which a random one is taken instead of what the sub-solver wants."""
 _SAMPLES = 64
-_EVENTS = 32
-"""Steps without a pipeline to evaluate after which any one is taken."""
 
 
 class ADMM(Optimizer):
@@ -131,13 +129,14 @@ class ADMM(Optimizer):
         if problem is None:
             problem = self._begun()
             events.append({"begin": True})
-        repeats = 0
-        while len(events) < _EVENTS:
+        repeats, first = 0, problem
+        while problem.iteration <= first.iteration + 1:  # else a whole iteration met nothing that is not known
             if len(problem.waiting) + problem.done >= self._budget_of(problem):
                 return None  # it ends when the results are in
-            found = self._next(problem, pulls, number, rng) if repeats < _REPEATS else None
-            if found is None:
-                found = self._any(problem, rng)
+            found = None
+            if not self._is_solved(problem):
+                found = self._next(problem, pulls, number, rng) if repeats < _REPEATS else None
+                found = self._any(problem, rng) if found is None else found
             if found is None:
                 if problem.waiting:
                     return None
@@ -197,6 +196,11 @@ class ADMM(Optimizer):
         if proposal is None:
             return None
         return self._at(problem.split.theta, _structure_of(proposal.pipeline)), proposal.fidelity, {}
+
+    def _is_solved(self, problem: Problem) -> bool:
+        """Whether the loss of every structure is known in z-min."""
+        size = self._structures.size
+        return problem.phase == "z" and len({_structure_of(t.pipeline) for t in problem.trials}) == size
 
     def _is_tried(self, pipeline: Pipeline, fidelity: Fidelity) -> bool:
         tried = tried_ids(self.history, fidelity)
@@ -482,6 +486,11 @@ class Structures:
             found = list(dict.fromkeys(map(_structure_of, candidates.pool)))
             self._ids = {structure: i for i, structure in enumerate(found)}
             self.candidates = Pool(self._encoded(found))
+
+    @property
+    def size(self) -> int | None:
+        """How many there are, where they are simple to count."""
+        return self._space.size if self.candidates.pool is None else len(self.candidates.pool)
 
     def encode(self, proposals: Sequence[Proposal]) -> Encoded:
         return self._encoded([_structure_of(proposal.pipeline) for proposal in proposals])
