@@ -63,14 +63,19 @@ class DirectSearch(Optimizer):
         return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
 
     def _around(self, here: Encoded, step: float) -> Encoded:
-        """Candidates a step away along each axis, without `here` itself."""
-        columns = np.flatnonzero(here.active[0])
+        """Candidates a step away along each axis, and those with another choice, without `here` itself."""
+        numbers = np.isin(np.arange(here.space.width), here.space.relaxed().columns)
+        columns = np.flatnonzero(here.active[0] & numbers)
         points = np.repeat(here.values, 2 * len(columns), axis=0)
         points[np.arange(len(points)), np.repeat(columns, 2)] += np.tile([step, -step], len(columns))
-        inside = points[((points >= 0) & (points <= 1)).all(axis=1)]
-        if not len(inside):
+        points = points[((points >= 0) & (points <= 1)).all(axis=1)]
+        others = np.flatnonzero(here.active[0] & ~numbers & (here.values[0] < 1))
+        chosen = np.repeat(here.values, len(others), axis=0)
+        chosen[np.arange(len(others)), others] = 2.0  # the largest of its choices
+        polled = np.concatenate([points, chosen])
+        if not len(polled):
             return here.take([])
-        return untried(_ordered(_snapped(self, inside, here), here), here.ids)
+        return untried(_ordered(_snapped(self, polled, here), here), here.ids)
 
 
 class TrustRegion(Optimizer):
