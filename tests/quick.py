@@ -9,6 +9,7 @@ NETWORK = "factor=1, outputs=4, training={'n_tasks': 3, 'n_pipelines': 20}, step
 SEARCH = "n_samples=50, n_starts=1"
 QUICK = {
     "ablr": "ablr(steps=5)",
+    "admm": f"admm(theta='bayes(surrogate=gp, {SEARCH}, n_polished=1)', budget=4, growth=2)",
     "bayes": f"bayes({SEARCH})",
     "dataset2vec": DATASET2VEC,
     "deeppipe": f"deeppipe({NETWORK})",

@@ -4,6 +4,9 @@ import numpy as np
 from fakes import MultiStepOptimizer, SplittingOptimizer, TransductiveSurrogate, TreeOptimizer
 
 from headstart.optimizers.bayes import Bayes
+from headstart.optimizers.direct import DirectSearch, TrustRegion
+from headstart.optimizers.enumeration import Enumeration
+from headstart.optimizers.halving import SuccessiveHalving
 from headstart.optimizers.portfolio import Default, Portfolio
 from headstart.optimizers.random import RandomSearch
 from headstart.surrogates.forest import ForestSurrogate
@@ -60,6 +63,30 @@ class TestBayesWithRandomShare(OptimizerContract):
     def make(self, task):
         surrogate = ForestSurrogate(n_trees=3)
         return Bayes(surrogate, acquisition="greedy", n_samples=50, n_starts=0, n_initial=2, random_share=0.5)
+
+
+class TestDirectSearch(OptimizerContract):
+    def make(self, task):
+        return DirectSearch()
+
+
+class TestTrustRegion(OptimizerContract):
+    def make(self, task):
+        return TrustRegion()
+
+
+class TestEnumeration(OptimizerContract):
+    seeded = False
+
+    def make(self, task):
+        return Enumeration()
+
+
+class TestSuccessiveHalving(OptimizerContract):
+    endless = False  # it tries pipelines again at another fidelity
+
+    def make(self, task):
+        return SuccessiveHalving()
 
 
 class TestTransductive(OptimizerContract):

@@ -1,4 +1,4 @@
-"""`Synthetic`: a loss with known structure on any space, for tests, benchmarks and trying things out."""
+"""Losses with known structure on any space, for tests, benchmarks and trying things out: `Synthetic`, `Artificial`."""
 
 from __future__ import annotations
 
@@ -77,3 +77,46 @@ class Synthetic:
         bowl = float(((values - self._optima)[active] ** 2).mean()) if active.any() else 0.0
         offset = float(np.mean([o[a] for o, a in zip(self._offsets, encoded.choice[0], strict=True)]))
         return offset + 0.5 * bowl
+
+
+class Artificial:
+    """The artificial objective of Liu et al. (AAAI 2020, appendix 15): stages feed their values to the next one.
+
+    A stage whose algorithm has the hyper-parameters θ, in [0, 1], has the spread v = |wᵀθ / 1ᵀθ|, with weights w of
+    that algorithm. Its value is the largest |f + v ξ| over `draws` numbers ξ of that algorithm from a standard normal
+    distribution, where f is the value of the stage before it, 0 for the first. The loss is the value of the last
+    stage; it is not bounded. For an algorithm without hyper-parameters the paper divides 0 by 0: there v is the
+    absolute value of one weight, and where all of θ is 0 it is that of the mean weight.
+
+    Parameters
+    ----------
+    space
+        Whose pipelines it evaluates.
+    seed
+        Of weights and draws.
+    draws
+        Numbers for each algorithm; the paper has 10.
+    """
+
+    def __init__(self, space: PipelineSpace, seed: int = 0, draws: int = 10) -> None:
+        rng = np.random.default_rng(seed)
+        self.space = space
+        self._parts = {
+            (s, a): (columns, rng.standard_normal(max(1, columns.stop - columns.start)), rng.standard_normal(draws))
+            for s, a, _, columns in space.blocks()
+        }
+
+    def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
+        del limits, seed  # always the same, at once
+        return outcome_of(lambda: Outcome.of(self.value(self.space.encode([pipeline])), fidelity=fidelity), fidelity)
+
+    def value(self, encoded: Encoded) -> float:
+        """The loss of the first of some encoded pipelines."""
+        found = 0.0
+        for s, a in enumerate(encoded.choice[0].tolist()):
+            columns, weights, draws = self._parts[s, a]
+            values = encoded.values[0, columns]
+            total = float(values.sum())
+            spread = abs(weights @ values / total) if total > 0 else abs(weights.mean())
+            found = float(np.abs(found + spread * draws).max())
+        return found

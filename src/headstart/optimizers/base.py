@@ -32,6 +32,11 @@ def evaluation_seed(seed: int, number: int) -> int:
     return int(state) >> 1
 
 
+def observation_stream(seed: int, number: int) -> np.random.Generator:
+    """The random numbers that the result of proposal `number` is taken note of with."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, _OBSERVATION)))
+
+
 class Optimizer(Learner):
     """Decides which pipeline to try next.
 
@@ -127,7 +132,7 @@ class Optimizer(Learner):
 
     def stream(self, number: int) -> np.random.Generator:
         """The random numbers that `observe` of trial `number` may use, the same each time a log is replayed."""
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number, _OBSERVATION)))
+        return observation_stream(self.seed, number)
 
     def prepare(self) -> None:
         """Set up the state of a run; called at the end of `start`."""

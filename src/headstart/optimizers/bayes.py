@@ -46,12 +46,14 @@ class Bayes(Optimizer):
         Random candidates for each suggestion on a whole space.
     n_starts
         Local searches for each suggestion on a whole space, half from the best candidates, half from the best trials.
+    n_polished
+        How many of the best candidates of a whole space L-BFGS-B moves on in their real-valued hyper-parameters.
     random_share
         Share of suggestions that are random, against a surrogate that misleads.
     """
 
     parts: ClassVar[Mapping[str, Kind]] = {"surrogate": "surrogate"}
-    adjustable = frozenset({"acquisition", "n_initial", "n_samples", "n_starts", "random_share"})
+    adjustable = frozenset({"acquisition", "n_initial", "n_samples", "n_starts", "n_polished", "random_share"})
 
     def __init__(
         self,
@@ -60,12 +62,13 @@ class Bayes(Optimizer):
         n_initial: int = 5,
         n_samples: int = 2000,
         n_starts: int = 10,
+        n_polished: int = 0,
         random_share: float = 0.0,
     ) -> None:
-        if n_initial < 0 or n_samples < 1 or n_starts < 0 or not 0 <= random_share <= 1:
+        if min(n_initial, n_starts, n_polished) < 0 or n_samples < 1 or not 0 <= random_share <= 1:
             raise InvalidInput(
-                "n_initial and n_starts must be at least 0, n_samples at least 1 and random_share in [0, 1], got "
-                f"{n_initial!r}, {n_starts!r}, {n_samples!r}, {random_share!r}"
+                "n_initial, n_starts and n_polished must be at least 0, n_samples at least 1 and random_share in "
+                f"[0, 1], got {n_initial!r}, {n_starts!r}, {n_polished!r}, {n_samples!r}, {random_share!r}"
             )
         if isinstance(acquisition, str):
             create("acquisition", acquisition)  # a wrong name is told now, not after meta-training
@@ -74,6 +77,7 @@ class Bayes(Optimizer):
         self.n_initial = n_initial
         self.n_samples = n_samples
         self.n_starts = n_starts
+        self.n_polished = n_polished
         self.random_share = random_share
 
     def prepare(self) -> None:
@@ -131,7 +135,14 @@ class Bayes(Optimizer):
             moving = still
             if not moving:
                 break
-        return Encoded.concatenate([found, *points]), np.concatenate([scores, values])
+        found, scores = Encoded.concatenate([found, *points]), np.concatenate([scores, values])
+        if self.n_polished:
+            best = np.argsort(-scores, kind="stable")[: self.n_polished]
+            polished = untried(polish(found.take(best), score), tried)
+            if len(polished):
+                found = Encoded.concatenate([found, polished])
+                scores = np.concatenate([scores, score(polished)])
+        return found, scores
 
 
 def scores_of(model: Surrogate, acquisition: Acquisition, history: History) -> Score:
@@ -153,4 +164,48 @@ def scores_of(model: Surrogate, acquisition: Acquisition, history: History) -> S
     return lambda encoded: acquisition(model, seen, encoded) + feasibility.log_probability(encoded)
 
 
+def polish(encoded: Encoded, score: Score) -> Encoded:
+    """Pipelines with their active real-valued hyper-parameters where L-BFGS-B finds the score highest.
+
+    All of them in one search: the sum of their scores, whose gradient is by finite differences in one prediction.
+    """
+    from scipy.optimize import minimize
+
+    space, n = encoded.space, len(encoded)
+    box = space.relaxed()
+    moved = np.zeros(space.width, dtype=bool)
+    moved[box.columns[box.levels == 0]] = True
+    rows, columns = np.nonzero(encoded.active & moved)
+    if not len(rows):
+        return encoded
+
+    def at(values: NDArray[np.float64], which: NDArray[np.int64]) -> Scores:
+        return score(Encoded(space, values, encoded.active[which], encoded.choice[which], _rows(encoded.order, which)))
+
+    def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        values = encoded.values.copy()
+        values[rows, columns] = point
+        step = np.where(point < 0.5, _STEP, -_STEP)
+        shifted = values[rows]
+        shifted[np.arange(len(rows)), columns] += step
+        scores = at(np.concatenate([values, shifted]), np.concatenate([np.arange(n), rows]))
+        return -float(scores[:n].sum()), -(scores[n:] - scores[rows]) / step
+
+    found = minimize(
+        loss, encoded.values[rows, columns], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(rows),
+        options={"maxiter": _POLISHING_STEPS},
+    )  # fmt: skip
+    values = encoded.values.copy()
+    values[rows, columns] = found.x
+    ends = Encoded(space, values, encoded.active, encoded.choice, encoded.order)
+    return space.encode(list(ends))  # on the grid of values
+
+
+def _rows(order: NDArray[np.int64] | None, which: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    return None if order is None else order[which]
+
+
 _CLIMBS = 10
+_POLISHING_STEPS = 30
+_STEP = 1e-5
+"""Of finite differences, on the unit interval."""
