@@ -116,8 +116,9 @@ class LiveDuels:
     space
         Name of a space of the catalog.
     tables, rows
-        How many tables of the folder ``tables`` in the data, and their fewest and most rows. They are evenly spaced in
-        the list by name, one of each group.
+        How many tables of the folder ``tables`` in the data, and fewer rows than how many: the largest ones.
+    source
+        Where they are from, as the index begins to say it: those of UCI, for many others are generated.
     seeds
         Searches of each method on each table.
     evaluations
@@ -129,7 +130,8 @@ class LiveDuels:
     methods: Sequence[str]
     space: str = "auto_sklearn"
     tables: int = 6
-    rows: tuple[int, int] = (500, 1_999)
+    rows: int = 2_000
+    source: str = "arff-datasets"
     seeds: int = 5
     evaluations: tuple[int, ...] = (25, 50, 100)
     seconds: float = 60.0
@@ -170,19 +172,16 @@ class LiveDuels:
             raise InvalidInput(f"raw tables must lie in a folder with an index.csv, and {folder} has none; see --data")
         with index.open(encoding="utf-8", newline="") as file:
             listed = list(enumerate(csv.DictReader(file)))
-        least, most = self.rows
         groups: dict[str, RawTable] = {}
-        for number, row in sorted(listed, key=lambda item: item[1]["name"]):
-            if row["task"] == "classification" and least <= int(row["rows"]) <= most:
+        for number, row in sorted(listed, key=lambda item: (-int(item[1]["rows"]), item[1]["name"])):
+            wanted = row["task"] == "classification" and row["source"].startswith(self.source)
+            if wanted and int(row["rows"]) < self.rows:
                 path = folder / row["task"] / f"{row['name']}.parquet"
                 table = RawTable(str(number), row["name"], int(row["rows"]), int(row["features"]), path, "target")
                 groups.setdefault(row["group"], table)
-        found = list(groups.values())
-        if len(found) < self.tables:
-            raise InvalidInput(
-                f"{folder} must have {self.tables} tables of {least} to {most} rows, it has {len(found)}"
-            )
-        return [found[i * len(found) // self.tables] for i in range(self.tables)]
+        if len(groups) < self.tables:
+            raise InvalidInput(f"{folder} must have {self.tables} tables below {self.rows} rows, it has {len(groups)}")
+        return list(groups.values())[: self.tables]
 
     def make(self, text: str) -> Any:
         """A method as its text says."""
@@ -205,7 +204,7 @@ def run_cell(searcher: ByOptimizer | Tpot | Smac, duels: LiveDuels, cell: tuple[
     """Search on a table with a seed, and test what was found at each moment."""
     table, seed = cell
     space = catalog.load(duels.space)
-    ready = read_table(table, max_rows=duels.rows[1], test=TEST, holdout=HOLDOUT, seed=0)
+    ready = read_table(table, max_rows=duels.rows, test=TEST, holdout=HOLDOUT, seed=0)
     limits = Limits(duels.seconds / 12, 3_000_000_000)
     objective: Objective = LiveObjective(space, ready.dataset, ready.splits, METRIC)
     refit = Refit(space, ready, METRIC)
