@@ -10,14 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments import deeppipe, pmf
+from experiments import deeppipe, mosaic, pmf, warm_start
 from experiments.experiment import Experiment, Findings, Setup
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
 from headstart.replay.runner import Reporter
 
-EXPERIMENTS: dict[str, Experiment] = {**pmf.EXPERIMENTS, **deeppipe.EXPERIMENTS}
+EXPERIMENTS: dict[str, Experiment] = {
+    **pmf.EXPERIMENTS,
+    **deeppipe.EXPERIMENTS,
+    **mosaic.EXPERIMENTS,
+    **warm_start.EXPERIMENTS,
+}
 
 
 def run_experiment(

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from experiments.experiment import Setup, Table
 from headstart.errors import InvalidInput
-from headstart.replay.protocol import N_INITIAL, Method
+from headstart.optimizers.warm_start import N_INITIAL
+from headstart.replay.protocol import Method
 from headstart.replay.results import EVALUATIONS, Results, half_width, ranks, shown
 from headstart.replay.runner import given_to, plain, replay, writing
 from headstart.replay.variants import Variant

@@ -34,7 +34,8 @@ from headstart.evaluation.scoring import Metric
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources.extras import TABLES
 from headstart.optimizers.base import Optimizer, evaluation_seed
-from headstart.replay.protocol import N_INITIAL, Method
+from headstart.optimizers.warm_start import N_INITIAL
+from headstart.replay.protocol import Method
 from headstart.replay.results import MethodResults, half_width, ranks, rounded, shown
 from headstart.replay.runner import run_method, seed_of_run
 from headstart.space import catalog

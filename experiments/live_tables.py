@@ -30,13 +30,14 @@ TARGET = "__target__"
 
 @dataclass(frozen=True)
 class RawTable:
-    """A raw table: id and name at OpenML, its size without the target, and where it is."""
+    """A raw table: its id (a number) and name, its size without the target, where it is, and the target's column."""
 
     id: str
     name: str
     rows: int
     columns: int
     path: Path
+    target: str = TARGET
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,9 @@ class ReadTable:
     splits: Splits
 
 
-def read_table(table: RawTable, *, max_rows: int, test: float, folds: int, seed: int) -> ReadTable:
+def read_table(
+    table: RawTable, *, max_rows: int, test: float, seed: int, folds: int = 1, holdout: float | None = None
+) -> ReadTable:
     """Read a table and divide it; all methods get the same parts.
 
     Parameters
@@ -134,8 +137,8 @@ def read_table(table: RawTable, *, max_rows: int, test: float, folds: int, seed:
         Of a larger one so many rows are drawn.
     test
         Share of the rows that test what was found.
-    folds
-        That a pipeline is judged by while searching.
+    folds, holdout
+        That a pipeline is judged by while searching: so many folds, or one share of the rows.
     seed
         Of what is drawn. Everything is stratified by class.
     """
@@ -147,20 +150,24 @@ def read_table(table: RawTable, *, max_rows: int, test: float, folds: int, seed:
     from headstart.data.splits import make_splits
 
     frame: Any = read(table.path)
-    if TARGET not in frame.columns:
-        raise InvalidInput(f"{table.path} must have its target in a column {TARGET!r}")
-    frame = frame[frame[TARGET].notna()].reset_index(drop=True)
+    target = table.target
+    if target not in frame.columns:
+        raise InvalidInput(f"{table.path} must have its target in a column {target!r}")
+    frame = frame[frame[target].notna()].reset_index(drop=True)
     rng = np.random.default_rng(np.random.SeedSequence([seed, int(table.id)]))
     if len(frame) > max_rows:
-        codes = pd.factorize(frame[TARGET], sort=True)[0].astype(np.int64)
+        codes = pd.factorize(frame[target], sort=True)[0].astype(np.int64)
         frame = frame[stratified_share(codes, max_rows / len(frame), rng) == 0].reset_index(drop=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # such as of classes with a single row, which are trained on only
-        dataset = Dataset.from_table(frame, TARGET, task="classification", name=table.name)
+        dataset = Dataset.from_table(frame, target, task="classification", name=table.name)
     assert dataset.y is not None
     classes = dataset.y.astype(np.int64)
     tested = stratified_share(classes, test, rng) == 0
     rows = np.flatnonzero(~tested)
-    fold_of = stratified_folds(classes[rows], folds, rng)
+    if holdout is None:
+        fold_of = stratified_folds(classes[rows], folds, rng)
+    else:
+        fold_of, folds = stratified_share(classes[rows], holdout, rng), 1
     pairs = [(rows[fold_of != k], rows[fold_of == k]) for k in range(folds)]
     return ReadTable(dataset, rows, np.flatnonzero(tested), make_splits(dataset, splitter=pairs))

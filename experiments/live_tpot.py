@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from headstart.errors import InvalidInput, MissingDependency
+from headstart.errors import InvalidInput, MissingDependency, SpaceError
 from headstart.evaluation.objective import Objective
 from headstart.optimizers.base import evaluation_seed
-from headstart.space.parameters import Categorical
+from headstart.space.parameters import Categorical, Integer
 from headstart.space.pipeline import Pipeline, Value
 from headstart.space.space import PipelineSpace
 from headstart.trials import Limits
@@ -87,7 +87,10 @@ class Tpot:
             deadline = deadline or time.time() + budget.seconds
             if time.time() >= deadline or len(steps) == budget.evaluations:
                 return float("nan")
-            pipeline = read_individual(space, individual)
+            try:
+                pipeline = read_individual(space, individual)
+            except SpaceError:  # a forbidden combination, of which TPOT does not know
+                return float("nan")
             own = evaluation_seed(seed, len(steps))
             outcome = objective(pipeline, replace(budget.limits, deadline=deadline), own)
             finished = time.time() - (deadline - budget.seconds)
@@ -165,19 +168,19 @@ class _Score:
 
 
 class Part(BaseEstimator):  # type: ignore[misc]
-    """What a stage of a pipeline is for TPOT: a name and places of choices. Fitting it does nothing.
+    """What a stage of a pipeline is for TPOT: a name and values. Fitting it does nothing.
 
     Parameters
     ----------
     algorithm
         Of the stage.
-    places
-        Of the choice of each hyper-parameter, by name.
+    values
+        Of each hyper-parameter, by name: a number, or the place of a choice.
     """
 
-    def __init__(self, algorithm: str, places: dict[str, int]) -> None:
+    def __init__(self, algorithm: str, values: dict[str, Any]) -> None:
         self.algorithm = algorithm
-        self.places = places
+        self.values = values
 
     def fit(self, X: Any, y: Any = None) -> Part:  # noqa: ARG002
         return self
@@ -193,43 +196,50 @@ def tpot_space(space: PipelineSpace) -> Any:
     """A space in TPOT's terms: a sequence with a choice of algorithms for each stage."""
     from tpot.search_spaces.pipelines import ChoicePipeline, SequentialPipeline
 
-    check_grid(space)
+    if space.free_order:
+        raise InvalidInput(f"TPOT is given a sequence of stages, and those of space {space.name!r} may change places")
     return SequentialPipeline([ChoicePipeline([_node(algorithm) for algorithm in s.algorithms]) for s in space.stages])
 
 
-def check_grid(space: PipelineSpace) -> None:
-    """Refuse a space that is more than a grid for each algorithm of each stage."""
-    declared = [p for stage in space.stages for algorithm in stage.algorithms for p in algorithm.params]
-    plain = all(isinstance(p, Categorical) and not p.when for p in declared)
-    if not plain or space.forbidden or space.free_order:
-        raise InvalidInput(f"TPOT is given grids only, without conditions; space {space.name!r} has more than that")
-
-
 def _node(algorithm: Any) -> Any:
-    from ConfigSpace import Categorical as Choice
     from ConfigSpace import ConfigurationSpace, Constant
     from tpot.search_spaces.nodes import EstimatorNode
 
     if not algorithm.params:
         return EstimatorNode(Part, {_ALGORITHM: algorithm.name}, as_part)
-    declared = [Choice(p.name, list(range(len(p.choices)))) for p in algorithm.params]
+    declared = [_hyperparameter(p) for p in algorithm.params]
     return EstimatorNode(
         Part, ConfigurationSpace({p.name: p for p in [Constant(_ALGORITHM, algorithm.name), *declared]}), as_part
     )
 
 
+def _hyperparameter(parameter: Any) -> Any:
+    """In ConfigSpace's terms, without its conditions: a value that does not count is left out when it is read."""
+    import ConfigSpace
+
+    if isinstance(parameter, Categorical):
+        return ConfigSpace.Categorical(parameter.name, list(range(len(parameter.choices))))
+    kind = ConfigSpace.Integer if isinstance(parameter, Integer) else ConfigSpace.Float
+    return kind(parameter.name, (parameter.low, parameter.high), log=parameter.log)
+
+
 def as_part(values: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `Part` for a configuration; the name is one of its values, or TPOT would take `none` for `pca`."""
-    places = {name: int(value) for name, value in values.items() if name != _ALGORITHM}
-    return {_ALGORITHM: str(values[_ALGORITHM]), "places": places}
+    numbers = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
+    return {_ALGORITHM: str(numbers.pop(_ALGORITHM)), "values": numbers}
 
 
 def read_individual(space: PipelineSpace, individual: Any) -> Pipeline:
-    """The pipeline that a sequence of `Part` stands for."""
+    """The pipeline that a sequence of `Part` stands for; raises `SpaceError` for one that is forbidden."""
     parts = [step for _, step in individual.steps]
     params: list[dict[str, Value]] = []
     for stage, part in zip(space.stages, parts, strict=True):
         algorithm = stage.algorithms[stage.position(part.algorithm)]
-        grid: list[Any] = list(algorithm.params)
-        params.append({p.name: p.choices[part.places[p.name]] for p in grid})
-    return Pipeline([part.algorithm for part in parts], params)
+        chosen: dict[str, Value] = {}
+        declared: list[Any] = list(algorithm.params)  # what others depend on comes first
+        for p in declared:
+            if all(parent in chosen and chosen[parent] in values for parent, values in p.when.items()):
+                value = part.values[p.name]
+                chosen[p.name] = p.choices[value] if isinstance(p, Categorical) else value
+        params.append(chosen)
+    return space.encode([Pipeline([part.algorithm for part in parts], params)])[0]

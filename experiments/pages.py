@@ -36,7 +36,7 @@ from experiments.catalogue import EXPERIMENTS
 from experiments.comparison import Compared
 from experiments.experiment import Findings, Table
 from headstart.errors import InvalidInput
-from headstart.replay.protocol import N_INITIAL
+from headstart.optimizers.warm_start import N_INITIAL
 from headstart.replay.results import EVALUATIONS, Results, shown, wilcoxon, write_whole
 
 DECISIVE = (25, 100)

@@ -10,7 +10,7 @@ from headstart.baselines.smfo import SMFO, Agreement
 from headstart.errors import InvalidInput, NeedsTable, UnknownName
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.normalisation import mean_ranks, normalised_losses, normalised_row
-from headstart.optimizers.nearest import Nearest
+from headstart.optimizers.nearest import Nearest, Neighbourhood
 from headstart.optimizers.portfolio import Portfolio, greedy_portfolio
 from headstart.optimizers.recorded import KnownCandidates, best_columns
 from headstart.space import Algorithm, Encoded, PipelineSpace
@@ -51,6 +51,11 @@ class TestNearest(OptimizerContract):
 
     def make(self, task):
         return Nearest(neighbours=3)
+
+
+class TestNearestDrawn(OptimizerContract):
+    def make(self, task):
+        return Nearest(neighbours=3, distance="l2", order="drawn", depth=20)
 
 
 @pytest.fixture
@@ -180,20 +185,77 @@ def test_smfo_takes_the_largest_weighted_gain(meta):
         tried.append(chosen)
 
 
-def test_nearest_takes_turns(meta):
-    task = pool_task()
-    run = Nearest(neighbours=2).meta_fit(meta).start(task)
+def near_lists(meta, task, neighbours, power=1):
+    """Ids by loss of the nearest training tasks, by hand."""
     vectors = meta.metafeatures["example"]
     scaled = (vectors - vectors.mean(axis=0)) / vectors.std(axis=0)
     here = (task.metafeatures["example"] - vectors.mean(axis=0)) / vectors.std(axis=0)
-    near = np.abs(scaled - here).sum(axis=1).argsort()[:2]
+    near = np.linalg.norm(scaled - here, power, axis=1).argsort()[:neighbours]
     allowed = set(task.candidates.pool.ids.tolist())
-    ids = meta.pipelines.ids
-    lists = [[i for i in ids[np.argsort(meta.losses[t])].tolist() if i in allowed] for t in near]
+    by_loss = [meta.pipelines.ids[np.argsort(meta.losses[t])].tolist() for t in near]
+    return [[i for i in row if i in allowed] for row in by_loss]
+
+
+@pytest.mark.parametrize(("distance", "power"), [("l1", 1), ("l2", 2)])
+def test_nearest_takes_turns(meta, distance, power):
+    task = pool_task()
+    run = Nearest(neighbours=2, distance=distance).meta_fit(meta).start(task)
     expected = []
-    for pair in zip(*lists, strict=True):
+    for pair in zip(*near_lists(meta, task, 2, power), strict=True):
         expected += [i for i in pair if i not in expected]
-    assert drive(run, dict.fromkeys(ids.tolist(), 0.5), 10) == expected[:10]
+    assert drive(run, dict.fromkeys(meta.pipelines.ids.tolist(), 0.5), 10) == expected[:10]
+
+
+def test_the_distances_differ():
+    vectors = np.random.default_rng(0).normal(size=(30, 4))
+    vectors = (vectors - vectors.mean(axis=0)) / vectors.std(axis=0)
+    here = vectors[3]
+    for distance, power in (("l1", 1), ("l2", 2)):
+        expected = np.linalg.norm(vectors - here, power, axis=1).argsort().tolist()
+        assert Neighbourhood(vectors, distance).nearest(here).tolist() == expected
+    assert Neighbourhood(vectors, "l1").nearest(here).tolist() != Neighbourhood(vectors, "l2").nearest(here).tolist()
+
+
+def test_nearest_by_mean_rank(meta):
+    task = pool_task()
+    run = Nearest(neighbours=3, order="mean_rank", depth=8).meta_fit(meta).start(task)
+    allowed = set(task.candidates.pool.ids.tolist())
+    best = [
+        [i for i in meta.pipelines.ids[best_columns(meta, 8)[t]].tolist() if i in allowed] for t in range(len(meta))
+    ]
+    lists = [next(row for row in best if row == wanted[: len(row)]) for wanted in near_lists(meta, task, 3)]
+    last = max(map(len, lists))
+    together = set().union(*lists)
+    ranks = {i: np.mean([row.index(i) if i in row else last for row in lists]) for i in together}
+    chosen = drive(run, dict.fromkeys(meta.pipelines.ids.tolist(), 0.5), len(together))
+    assert set(chosen) == together
+    assert [ranks[i] for i in chosen] == sorted(ranks.values())
+
+
+def test_neighbours_are_drawn_by_their_distance(meta):
+    task = pool_task(small_meta(missing=0.0))
+    learned = Nearest(neighbours=3, order="drawn", depth=4).meta_fit(meta)
+    lists = [set(row[:4]) for row in near_lists(meta, task, 3)]
+    drawn = [learned.start(task, seed).ask(1)[0] for seed in range(2000)]
+    share = np.bincount([proposal.origin["neighbour"] for proposal in drawn], minlength=3) / len(drawn)
+    expected = np.exp(-np.arange(1, 4))
+    np.testing.assert_allclose(share, expected / expected.sum(), atol=0.03)
+    for neighbour, ids in enumerate(lists):
+        found = [p.pipeline.id for p in drawn if p.origin["neighbour"] == neighbour]
+        assert set(found) == ids
+        assert min(found.count(i) for i in ids) > 0.5 * len(found) / len(ids)
+    run = learned.start(task)
+    everything = set().union(*lists)
+    chosen = drive(run, dict.fromkeys(meta.pipelines.ids.tolist(), 0.5), len(everything))
+    assert set(chosen) == everything  # none twice
+    assert run.ask(1)[0].origin == {"by": "random"}
+
+
+def test_settings_of_nearest():
+    with pytest.raises(InvalidInput, match="distance must be one of l1, l2, got 'l3'"):
+        Nearest(distance="l3")
+    with pytest.raises(InvalidInput, match="order must be one of turns, mean_rank, drawn"):
+        Nearest(order="best")
 
 
 def test_meta_features_that_are_missing(meta):

@@ -24,6 +24,7 @@ from headstart.metadata.files import save_meta
 from headstart.methods.deeppipe.surrogate import DeepPipe
 from headstart.space import Encoded, catalog
 from headstart.store import Store
+from headstart.task import Task
 from headstart.testing.tables import small_tables
 
 pytest.importorskip("torch")
@@ -352,6 +353,66 @@ def test_meta_features_are_learned_kept_and_computed_in_a_fit(
     knowledge = Knowledge.load("known.npz")
     dataset = Dataset.from_table("train.csv", "label")
     np.testing.assert_array_equal(np.load(kept), knowledge.extractors[extractor].transform(dataset))
+
+
+def origins(store="train.headstart/store"):
+    """Why the pipelines of the only study in a store were tried, and the pipelines."""
+    (study,) = (opened := Store.open(store)).studies()
+    trials = opened.read_study(study.name).trials()
+    return [trial.proposal.origin["by"] for trial in trials], [trial.pipeline for trial in trials]
+
+
+def test_a_fit_begins_with_the_pipelines_of_the_nearest_tables(
+    described, headstart, in_process, tmp_path, monkeypatch, learned
+):
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    method = "nearest(metafeatures=mf2)"
+    done = headstart("metatrain", described, "-m", method, "-o", "nearest.npz", "--data", tmp_path / "data")
+    assert done.code == 0, done.err
+    table().to_csv("train.csv", index=False)
+    fit = ["fit", "train.csv", "-t", "label", *FRUGAL, "--evaluations", 3, "--initial", 2]
+    warm = ["--warm-start", "nearest(neighbours=3, distance=l2)", "--knowledge", "nearest.npz"]
+    done = headstart(*fit, *warm, "--optimizer", "random")
+    assert done.code == 0, done.err
+    knowledge = Knowledge.load("nearest.npz")
+    space = catalog.load("tensor_oboe").select(CHEAP)
+    vector = knowledge.extractors["mf2"].transform(Dataset.from_table("train.csv", "label"))
+    optimizer = knowledge.optimizer("nearest(neighbours=3, distance=l2)")
+    expected = [p.pipeline for p in optimizer.start(Task(space, metafeatures={"mf2": vector})).ask(2)]
+    reasons, pipelines = origins()
+    assert reasons == ["initial", "initial", "random"]
+    assert pipelines[:2] == expected
+    # What the optimizer learned is another file; which is which, the name of the warm start tells.
+    both = headstart(*fit, *warm, "--knowledge", learned, "--out", "both")
+    assert both.code == 0, both.err
+    assert origins("both/store")[0] == ["initial", "initial", "bayes"]
+    assert origins("both/store")[1][:2] == expected
+    again = headstart(*fit, *warm, "--knowledge", learned, "--out", "both", "--resume", "--evaluations", 4)
+    assert again.code == 0, again.err
+    other = headstart(*fit, "--warm-start", "nearest", "--knowledge", "nearest.npz", "--out", "both", "--resume")
+    assert "same --warm-start" in other.err
+
+
+def test_a_warm_start_without_knowledge(headstart, knowledge, in_process):
+    table().to_csv("train.csv", index=False)
+    fit = ["fit", "train.csv", "-t", "label", *FRUGAL]
+    done = headstart(*fit, "--warm-start", "random", "--initial", 1, "--knowledge", knowledge)
+    assert done.code == 0, done.err
+    assert origins()[0] == ["initial", "bayes"]
+    for arguments, message in (
+        (
+            ["--warm-start", "nearest"],
+            "give what it learned as knowledge (--knowledge FILE), which 'headstart metatrain",
+        ),
+        (["--warm-start", "nearest", "--knowledge", knowledge], "what was trained is DeepPipe, not Nearest"),
+        (["--warm-start", "nearst"], "did you mean 'nearest'"),
+        (["--initial", "3"], "name one with warm_start (--warm-start)"),
+        (["--knowledge", knowledge, "--knowledge", knowledge], "got 2 files for the optimizer"),
+    ):
+        done = headstart(*fit, "--out", "other", *arguments)
+        assert done.code == 2, done.err
+        assert message in done.err
+        assert len(done.err.strip().splitlines()) == 1
 
 
 def test_meta_features_that_nothing_can_make_for_a_table_are_named(headstart, tmp_path):

@@ -52,6 +52,17 @@ def test_a_method_that_cannot_be_run_says_why(headstart, meta, tmp_path):
     assert "nearest could not be run" in again.err
 
 
+def test_replay_from_a_warm_start(headstart, meta, tmp_path):
+    out = tmp_path / "r.json"
+    for more in ([], ["--warm-start", "average_rank", "--initial", 4]):
+        done = headstart("replay", meta, "-m", "random", "--evaluations", 6, "--out", out, *more)
+        assert done.code == 0, done.err
+    assert "random-average_rank" in done.out
+    methods = json.loads(out.read_text())["methods"]
+    assert list(methods) == ["random", "random-average_rank"]
+    assert methods["random"]["given"] != methods["random-average_rank"]["given"]
+
+
 def test_replay_on_another_partition(headstart, meta, tmp_path):
     split = tmp_path / "other.json"
     split.write_text(json.dumps({"train": [4, 5, 6], "validation": [7], "test": [0, 1]}))
@@ -86,6 +97,9 @@ def test_replay_on_a_drawn_partition(headstart, meta, tmp_path):
         (["-m", "random", "--split", "training"], "split must be 'test' or 'validation'"),
         (["-m", "random", "--split-file", "missing.json"], "missing.json"),
         (["-m", "random", "--evaluations", "0"], "evaluations"),
+        (["-m", "random", "--warm-start", "nearst"], "did you mean 'nearest'"),
+        (["-m", "random", "--warm-start", "nearest"], "meta-features are needed"),
+        (["-m", "random", "--initial", "3"], "name one with --warm-start"),
         (["-m", "random", "--plot", "plot.txt"], ".svg, .png, .pdf"),
     ],
 )

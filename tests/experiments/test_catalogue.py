@@ -44,6 +44,7 @@ def test_every_experiment_has_methods_that_exist():
         groups = [
             getattr(kind, "methods", [getattr(kind, "method", "random")]),
             *getattr(kind, "variants", {}).values(),
+            [method for method, _ in getattr(kind, "runs", ())],
         ]
         make = getattr(kind, "make", lambda method: Method.of(method).make())
         assert all(make(method) is not None for methods in groups for method in methods), name

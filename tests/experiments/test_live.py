@@ -15,13 +15,13 @@ from experiments.catalogue import EXPERIMENTS, run_experiment
 from experiments.live import ByOptimizer, LiveComparison, LiveResults, Refit, prepared, read_off, run_table
 from experiments.live_tables import TableRule, check_unknown, read_index, read_table
 from experiments.live_tpot import Budget, Step
-from headstart.errors import HeadstartError, InvalidInput, MissingDependency
+from headstart.errors import HeadstartError, InvalidInput, MissingDependency, SpaceError
 from headstart.evaluation.live import LiveObjective
 from headstart.metadata import MetaDataset
 from headstart.methods.deeppipe import DeepPipe
 from headstart.optimizers.base import evaluation_seed
 from headstart.optimizers.random import RandomSearch, draw_untried
-from headstart.space import Algorithm, Categorical, Encoded, PipelineSpace, Stage, catalog
+from headstart.space import Algorithm, Categorical, Encoded, Float, Integer, PipelineSpace, Stage, catalog
 from headstart.space.pipeline import Pipeline
 from headstart.testing.examples import small_space
 from headstart.trials import Fidelity, Limits, Outcome, Proposal
@@ -345,7 +345,7 @@ class TestComparison:
         assert set(comparison.warm) <= set(comparison.methods)
         for method in comparison.methods:
             comparison.make(method)
-        live_tpot.check_grid(catalog.load(comparison.space))
+        assert not catalog.load(comparison.space).free_order  # TPOT takes no other
 
 
 class TestTpot:
@@ -376,8 +376,32 @@ class TestTpot:
         ]
         found = live_tpot.read_individual(SPACE, make_pipeline(*parts))
         assert found == Pipeline(["none", "tree"], [{}, {"max_depth": 4, "criterion": "entropy"}])
-        with pytest.raises(InvalidInput, match="grids only"):
-            live_tpot.check_grid(small_space())
+
+    def test_individuals_of_a_space_with_numbers_and_conditions(self):
+        """Everything is given a value; those that do not count are left out, and forbidden combinations refused."""
+        from sklearn.pipeline import make_pipeline
+
+        kernel = Categorical("kernel", ["rbf", "poly"])
+        svm = Algorithm(
+            "svm", params=[kernel, Float("C", 1e-3, 1e3, log=True), Integer("degree", 2, 5, when={"kernel": ["poly"]})]
+        )
+        space = PipelineSpace(
+            "numbers",
+            [Stage("scaler", [Algorithm("none"), Algorithm("standard")]), Stage("estimator", [svm])],
+            forbidden=[{"scaler": "standard", "estimator.kernel": ["poly"]}],
+        )
+
+        def read(scaler, kernel):
+            values = {"algorithm": "svm", "kernel": np.int64(kernel), "C": np.float64(0.1), "degree": np.int64(3)}
+            parts = [{"algorithm": scaler}, values]
+            return live_tpot.read_individual(
+                space, make_pipeline(*(live_tpot.Part(**live_tpot.as_part(p)) for p in parts))
+            )
+
+        assert read("standard", 0).params[1] == {"kernel": "rbf", "C": 0.1}
+        assert read("none", 1).params[1] == {"kernel": "poly", "C": 0.1, "degree": 3}
+        with pytest.raises(SpaceError):
+            read("standard", 1)
 
     def test_its_evaluations_have_the_limits_and_the_deadline_of_the_others(self, monkeypatch):
         """With a stand-in for TPOT, which evaluates nine times what it is told to."""

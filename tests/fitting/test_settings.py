@@ -38,6 +38,8 @@ def test_settings_of_an_estimator_do_not_change_with_it() -> None:
 CHANGES: dict[str, Any] = {
     "metric": "f1",
     "optimizer": "random",
+    "warm_start": "random",
+    "n_initial": 3,
     "knowledge": "file.npz",
     "space": "regression",
     "include": ["lda"],

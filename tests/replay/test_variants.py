@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, NeedsTable, UnknownName
+from headstart.evaluation.recorded import recorded_task
 from headstart.metadata import MetaDataset
+from headstart.optimizers.nearest import Nearest
 from headstart.optimizers.random import RandomSearch
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import Method
 from headstart.replay.runner import given_to, replay
-from headstart.replay.variants import only, sparse
+from headstart.replay.variants import only, sparse, warm_started
 from headstart.testing.examples import small_meta
 
 
@@ -99,3 +101,53 @@ def test_what_was_given_is_as_before_without_a_variant(meta, partition):
     plain, few, fewer = (given_to(meta, partition, designs, v) for v in (None, only(["0", "10"]), only(["0"])))
     assert len({plain, few, fewer}) == 3
     assert plain == given_to(meta, partition, designs)
+
+
+class TestWarmStarted:
+    @pytest.fixture
+    def meta(self, meta):
+        vectors = np.random.default_rng(0).normal(size=(8, 3))
+        vectors[7] = np.nan
+        return meta.changed(metafeatures={"given": vectors})
+
+    def test_all_methods_begin_with_what_another_would_try_first(self, meta, partition):
+        variant = warm_started("nearest(neighbours=2)", 4)
+        designs = variant.initial_designs(meta, partition)
+        assert designs.keys() == {6}  # task 7 is not described
+        (begin,) = designs.values()
+        learned = Nearest(neighbours=2).meta_fit(partition.learning(meta))
+        expected = learned.start(recorded_task(meta, 6, ())).ask(4)
+        assert list(begin) == [proposal.pipeline.id for proposal in expected]
+        assert variant.learning(meta, partition).key == partition.learning(meta).key
+        losses = meta.loss_row(6)
+        found = losses[meta.everything.rows(begin)].min() - np.nanmin(losses)
+        results = replay(meta, ["random", "gp"], partition, evaluations=5, variant=variant)
+        for method in ("random-nearest(neighbours=2)", "gp-nearest(neighbours=2)"):
+            entry = results.methods[method]
+            assert entry["n_tasks"] == 1
+            assert results.curves(method)[0, 3] == pytest.approx(found, abs=1e-5)
+            assert np.isnan(results.curves(method)[1]).all()
+
+    def test_nothing_of_the_test_tasks_decides(self, meta, partition):
+        changed = meta.losses.copy()
+        changed[6:] = changed[6:, ::-1]
+        changed[6:][np.isnan(meta.losses[6:])] = np.nan
+        other = meta.changed(losses=np.where(np.isnan(meta.losses), np.nan, np.nan_to_num(changed, nan=0.5)))
+        variant = warm_started("nearest")
+        assert variant.initial_designs(meta, partition) == variant.initial_designs(other, partition)
+
+    def test_runs_with_another_start_are_not_taken_for_these(self, meta, partition, tmp_path):
+        out = tmp_path / "r.json"
+        replay(meta, ["random"], partition, evaluations=5, out=out)
+        both = replay(meta, ["random"], partition, evaluations=5, out=out, variant=warm_started("nearest", name="near"))
+        assert list(both.methods) == ["random", "random-near"]
+        given = [both.methods[method]["given"] for method in both.methods]
+        more = replay(meta, ["random"], partition, evaluations=5, out=out, variant=warm_started("nearest", 2, "near"))
+        assert more.methods["random-near"]["given"] not in given
+        assert more.methods["random"]["given"] == given[0]
+
+    def test_mistakes(self, meta, partition):
+        with pytest.raises(UnknownName, match="did you mean 'nearest'"):
+            warm_started("nearst")
+        with pytest.raises(NeedsTable, match="has none"):
+            warm_started("nearest").initial_designs(meta.changed(metafeatures={}), partition)

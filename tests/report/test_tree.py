@@ -40,12 +40,12 @@ def view() -> TreeView:
 
 def test_as_text(view):
     assert str(view).splitlines() == [
-        "                           tried  failed  median  best",
-        "all pipelines, by ROC AUC      4       1     0.8   0.9",
-        "├─ svc                         3       -     0.8   0.9",
-        "│  ├─ scaler: none             2       -     0.8   0.9",
-        "│  └─ scaler: a & b            1       -     0.8   0.8",
-        "└─ tree                        1       1       -     -",
+        "                           tried  failed  median    best",
+        "all pipelines, by ROC AUC      4       1  0.8000  0.9000",
+        "├─ svc                         3       -  0.8000  0.9000",
+        "│  ├─ scaler: none             2       -  0.8000  0.9000",
+        "│  └─ scaler: a & b            1       -  0.8000  0.8000",
+        "└─ tree                        1       1       -       -",
     ]
 
 

@@ -75,6 +75,8 @@ def fit(
     folder = Folder.for_table(table) if out is None else Folder(out)
     options["kinds"] = kinds_of(drop or [], kinds or [])
     given = {name: _plain(value) for name, value in options.items() if value not in (None, [], {})}
+    if len(given.get("knowledge", ())) == 1:
+        (given["knowledge"],) = given["knowledge"]  # as one is given in Python
     if "metric" in given:
         given["metric"] = full_name(given["metric"])
     earlier = folder.read_request() if resume else None
@@ -104,6 +106,8 @@ def fit(
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
     return str(value) if isinstance(value, Path | StrEnum) else value
 
 

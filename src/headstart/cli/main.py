@@ -40,6 +40,7 @@ from headstart.cli.options import (
     gigabytes,
     jobs,
     model_option,
+    option,
     output_option,
     search_option,
 )
@@ -153,12 +154,24 @@ def fit(
             metavar="NAME", help="How to search; 'headstart methods' lists them.", autocompletion=complete.optimizers
         ),
     ] = None,
+    warm_start: Annotated[
+        str | None,
+        search_option(
+            metavar="NAME",
+            help="Begin with the first pipelines of another optimizer, such as nearest, if it is in --knowledge.",
+            autocompletion=complete.optimizers,
+        ),
+    ] = None,
+    n_initial: Annotated[
+        int | None, search_option("--initial", min=1, metavar="N", help="Pipelines of the warm start; 5 by default.")
+    ] = None,
     knowledge: Annotated[
-        Path | None,
+        list[Path] | None,
         search_option(
             metavar="FILE",
             resolve_path=True,
-            help="What an optimizer learned from other tables: a file that 'headstart metatrain' wrote.",
+            help="What an optimizer learned from other tables: a file that 'headstart metatrain' wrote. May be "
+            "repeated: one for the warm start, one for the optimizer.",
         ),
     ] = None,
     space: Annotated[
@@ -432,6 +445,16 @@ def replay(
     split_file: SplitFile = None,
     evaluations: Annotated[int, typer.Option(min=1, metavar="N", help="Evaluations per run, with initial ones.")] = 100,
     seeds: Annotated[int, typer.Option(min=1, metavar="K", help="Runs of each method on each task.")] = 1,
+    warm_start: Annotated[
+        str | None,
+        option(
+            metavar="M",
+            help="Have all methods begin with the first pipelines of this one, such as nearest, instead of the task's.",
+        ),
+    ] = None,
+    n_initial: Annotated[
+        int | None, option("--initial", min=1, metavar="N", help="Pipelines of the warm start; 5 by default.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at once; results do not depend on it.")] = 1,
     out: Annotated[
         Path | None,
@@ -451,10 +474,11 @@ def replay(
     \b
     Example:
       headstart replay pmf --method random --method gp --jobs 2 --out pmf.json
+      headstart replay pmf --method gp --warm-start nearest --data DIR --out pmf.json
     """
     from headstart.cli.replay import run
 
-    run(meta, method or [], split, split_file, evaluations, seeds, jobs, out, plot, data, json)
+    run(meta, method or [], split, split_file, evaluations, seeds, warm_start, n_initial, jobs, out, plot, data, json)
 
 
 @app.command(rich_help_panel=_COMPARE)

@@ -17,6 +17,7 @@ from rich.table import Table
 from headstart.cli.messages import say, saying_with
 from headstart.errors import InvalidInput
 from headstart.learning.monitor import Check
+from headstart.optimizers.warm_start import N_INITIAL
 from headstart.replay.results import Results, shown
 from headstart.replay.runner import Reporter, replay
 
@@ -30,6 +31,8 @@ def run(
     split_file: Path | None,
     evaluations: int,
     seeds: int,
+    warm_start: str | None,
+    n_initial: int | None,
     jobs: int,
     out: Path | None,
     plot: Path | None,
@@ -39,6 +42,7 @@ def run(
     """Replay methods on a meta-dataset, show and save what was found."""
     from headstart.metadata.sources import load
     from headstart.replay.partition import Partition
+    from headstart.replay.variants import warm_started
 
     if not methods:
         raise InvalidInput("give at least one method: --method gp; 'headstart methods' lists them")
@@ -46,11 +50,22 @@ def run(
         from headstart.report.curves import check_plot
 
         check_plot(plot)
+    if warm_start is None and n_initial is not None:
+        raise InvalidInput("--initial says how many pipelines a warm start gives: name one with --warm-start")
+    variant = None if warm_start is None else warm_started(warm_start, n_initial or N_INITIAL)
     meta = load(meta_name, data)
     partition = Partition.of(meta, split) if split_file is None else Partition.read(split_file, meta)
     with showing_progress(kept=out is not None) as progress:
         results = replay(
-            meta, methods, partition, evaluations=evaluations, seeds=seeds, jobs=jobs, out=out, progress=progress
+            meta,
+            methods,
+            partition,
+            evaluations=evaluations,
+            seeds=seeds,
+            jobs=jobs,
+            out=out,
+            progress=progress,
+            variant=variant,
         )
     if plot is not None:
         from headstart.report.curves import plot_results

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -34,10 +34,11 @@ from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.fitting.simple import WithSimple
 from headstart.history import History
-from headstart.knowledge.files import Knowledge
+from headstart.knowledge.files import Knowledge, optimizer_in
 from headstart.metafeatures.tables import table_metafeatures
 from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.optimizers.portfolio import Default
+from headstart.optimizers.warm_start import N_INITIAL, with_warm_start
 from headstart.registry import create
 from headstart.store import Store
 from headstart.study import Study
@@ -168,16 +169,23 @@ class Run:
         while f"{stem}-{number}" in there:
             number += 1
         name = f"{stem}-{number - 1 if resume and number > 1 else number}"
-        knowledge = None
-        if self.settings.knowledge is not None:
-            with within(self.settings.seconds, f"reading {self.settings.knowledge}"):
-                knowledge = Knowledge.load(self.settings.knowledge)
+        files = []
+        for path in self.settings.knowledge_files:
+            with within(self.settings.seconds, f"reading {path}"):
+                files.append(Knowledge.load(path))
+        start, used = self._warm_start(files)
+        left = [known for known in files if known is not used]
+        if len(left) > 1:
+            raise InvalidInput(
+                f"knowledge is one file for the optimizer and one for a warm start, got {len(left)} files for the "
+                "optimizer; leave others out"
+            )
+        knowledge = left[0] if left else None
         optimizer = self._optimizer(knowledge, there[name].settings if name in there else {})
-        if isinstance(optimizer, Optimizer) and optimizer.needs.metafeatures:
-            extractors = {} if knowledge is None else knowledge.extractors
-            with within(self.settings.seconds, "computing the meta-features of the table"):
-                vectors = table_metafeatures(self.dataset, optimizer.needs.metafeatures, extractors)
-            self.task = replace(self.task, metafeatures=vectors)
+        if start is not None:
+            begun = with_warm_start(self._described(start, used), start, self.settings.n_initial, self.settings.seed)
+            self.task = replace(self.task, initial=begun.initial)
+        self.task = self._described(optimizer, knowledge)
         return Study(
             self.task,
             self.shelf,
@@ -189,6 +197,30 @@ class Run:
             resume=resume,
             callbacks=[_Callback(self)],
         )
+
+    def _warm_start(self, files: Sequence[Knowledge]) -> tuple[Optimizer | None, Knowledge | None]:
+        """The optimizer whose first pipelines are tried first, and what it learned, if it did."""
+        asked = self.settings.warm_start
+        if asked is None and self.settings.n_initial != N_INITIAL:
+            raise InvalidInput(
+                "n_initial (--initial) says how many pipelines a warm start gives: name one with warm_start "
+                "(--warm-start)"
+            )
+        if not isinstance(asked, str):
+            return asked, None
+        made: Optimizer = create("optimizer", asked)
+        if not made.learns:
+            return made, None
+        return optimizer_in(files, asked)
+
+    def _described(self, optimizer: Optimizer, knowledge: Knowledge | None) -> Task:
+        """The task with the meta-features that an optimizer needs."""
+        if not isinstance(optimizer, Optimizer) or not optimizer.needs.metafeatures:
+            return self.task
+        extractors = {} if knowledge is None else knowledge.extractors
+        with within(self.settings.seconds, "computing the meta-features of the table"):
+            vectors = table_metafeatures(self.dataset, optimizer.needs.metafeatures, extractors)
+        return replace(self.task, metafeatures=vectors)
 
     def _optimizer(self, knowledge: Knowledge | None, earlier: Mapping[str, Any]) -> Optimizer:
         """The optimizer; our own choices mind time where that is what is short, or as they did in the earlier run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from numbers import Integral, Real
 from os import PathLike
@@ -14,6 +14,7 @@ import numpy as np
 from headstart.constraints import Constraint, ConstraintsLike, parse_constraints
 from headstart.errors import InvalidInput, check_positive, suggestion
 from headstart.evaluation.scoring import full_name
+from headstart.optimizers.warm_start import N_INITIAL
 
 if TYPE_CHECKING:
     from headstart.optimizers.base import Optimizer
@@ -46,9 +47,15 @@ class Parameters:
         for more, the root mean squared error for a regression.
     optimizer
         Name of an optimizer, or an object; ``headstart methods`` lists them.
+    warm_start
+        Name of another optimizer, or an object, whose first pipelines are tried before `optimizer` begins, such as
+        ``"nearest"``. One that learns from other tables does so from `knowledge`.
+    n_initial
+        How many pipelines `warm_start` gives.
     knowledge
-        File of what an optimizer learned from other tables, written by ``headstart metatrain``; `optimizer` is then
-        not needed. The search space must be the one that it was learned on, or a part of it.
+        File of what an optimizer learned from other tables, written by ``headstart metatrain``, or several. One is used
+        for `warm_start` if it names what the file holds; another for `optimizer`, which need not be named then. The
+        search space must be the one that it was learned on, or a part of it.
     space
         Name of a search space, or a `PipelineSpace`; ``headstart show-space`` lists them.
     include, exclude
@@ -100,7 +107,9 @@ class Parameters:
     patience: int | None = field(default=None, metadata=BUDGET)
     metric: str | Callable[..., float] | None = field(default=None, metadata=PROBLEM)
     optimizer: str | Optimizer = field(default="default", metadata=PROBLEM)
-    knowledge: str | PathLike[str] | None = field(default=None, metadata=PROBLEM)
+    warm_start: str | Optimizer | None = field(default=None, metadata=PROBLEM)
+    n_initial: int = field(default=N_INITIAL, metadata=PROBLEM)
+    knowledge: str | PathLike[str] | Sequence[str | PathLike[str]] | None = field(default=None, metadata=PROBLEM)
     space: str | PipelineSpace | None = field(default=None, metadata=PROBLEM)
     include: Iterable[str] = field(default=(), metadata=PROBLEM)
     exclude: Iterable[str] = field(default=(), metadata=PROBLEM)
@@ -152,7 +161,7 @@ class Settings(ClassifierParameters):
     def __post_init__(self) -> None:
         for name in ("time_budget", "evaluation_seconds", "memory_limit"):
             check_finite(name, getattr(self, name))
-        for name in ("evaluations", "patience", "max_members"):
+        for name in ("evaluations", "patience", "max_members", "n_initial"):
             check_positive(name, getattr(self, name), whole=True)
         if self.refit not in REFITS:
             raise InvalidInput(f"refit must be one of {', '.join(REFITS)}, got {self.refit!r}")
@@ -185,6 +194,12 @@ class Settings(ClassifierParameters):
         if self.time_budget is None and self.evaluations is None and self.patience is None:
             return DEFAULT_SECONDS
         return None if self.time_budget is None else float(self.time_budget)
+
+    @property
+    def knowledge_files(self) -> tuple[str | PathLike[str], ...]:
+        """The files of `knowledge`."""
+        given = self.knowledge
+        return () if given is None else (given,) if isinstance(given, str | PathLike) else tuple(given)
 
     @property
     def refits(self) -> str:

@@ -35,6 +35,24 @@ def learner(text: str) -> Learner:
     )
 
 
+def optimizer_in(files: Sequence[Knowledge], asked: str) -> tuple[Optimizer, Knowledge]:
+    """The optimizer of this name and settings that one of the files holds, and that file's content.
+
+    Raises `InvalidInput`, with what each of them holds, if none does.
+    """
+    reasons = []
+    for known in files:
+        try:
+            return known.optimizer(asked), known
+        except InvalidInput as error:
+            reasons.append(str(error))
+    raise InvalidInput(
+        "; ".join(reasons)
+        or f"{asked} learns from other tables: give what it learned as knowledge (--knowledge FILE), which "
+        f"'headstart metatrain META --method {asked!r}' writes"
+    )
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """A method that has learned from other tasks, with what it takes to tell it of a new one.

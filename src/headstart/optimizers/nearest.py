@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,12 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.optimizers.recorded import Mask, RecordedOptimizer, Rows, best_columns
 
 Array = NDArray[np.float64]
+Distance = Literal["l1", "l2"]
+Order = Literal["turns", "mean_rank", "drawn"]
 
 
 class Neighbourhood:
-    """Distances between datasets: L1 on meta-features that are standardised over the training tasks.
+    """Distances between datasets, on meta-features that are standardised over the training tasks.
 
     A meta-feature that is missing or infinite stands at the mean of the others; one that is the same on all training
     tasks is left out.
@@ -25,9 +27,12 @@ class Neighbourhood:
     ----------
     vectors
         (T, k) of the training tasks.
+    distance
+        ``"l1"``, the sum of absolute differences, or ``"l2"``, Euclidean.
     """
 
-    def __init__(self, vectors: ArrayLike) -> None:
+    def __init__(self, vectors: ArrayLike, distance: Distance = "l1") -> None:
+        self._power = 1 if distance == "l1" else 2
         known = np.array(vectors, dtype=np.float64)
         if known.ndim != 2:
             raise InvalidInput(f"meta-features must be tasks × features, got shape {known.shape}")
@@ -48,7 +53,7 @@ class Neighbourhood:
                 f"the task must have the {len(self._mean)} meta-features that were learned from, got {len(point)}"
             )
         scaled = np.where(np.isfinite(point), point - self._mean, 0.0) * self._weight
-        return np.argsort(np.abs(self._vectors - scaled).sum(axis=1), kind="stable")
+        return np.argsort((np.abs(self._vectors - scaled) ** self._power).sum(axis=1), kind="stable")
 
 
 def meta_features_name(meta: MetaDataset, name: str | None) -> str:
@@ -74,33 +79,62 @@ def _taking_turns(lists: list[Rows]) -> Rows:
     return flat[np.sort(first)]
 
 
-class Nearest(RecordedOptimizer):
-    """The best pipelines of the nearest datasets in turns: the best of the nearest, of the second nearest, … (Feurer,
-    Springenberg & Hutter, AAAI 2015).
+def _by_mean_rank(lists: list[Rows]) -> Rows:
+    """By the mean place in the lists; what is not in a list is behind the last of the longest one there."""
+    turns = _taking_turns(lists)
+    ranks = np.full((int(turns.max(initial=-1)) + 1, len(lists)), max(map(len, lists), default=0), dtype=np.int64)
+    for i, row in enumerate(lists):
+        ranks[row, i] = np.arange(len(row))
+    return turns[np.argsort(ranks[turns].sum(axis=1), kind="stable")]
 
-    After the best of all neighbours come their second best, and so on. It learns nothing from results on the new task.
-    Distance is L1 on standardised meta-features, as in auto-sklearn's and PMF's warm start, of which this is the
-    continuation.
+
+class Nearest(RecordedOptimizer):
+    """The best pipelines of the datasets that are most alike by their meta-features.
+
+    It learns nothing from results on the new task, so it is mostly a warm start of another optimizer. As published:
+
+    - ``nearest``: the best of the nearest dataset, of the second nearest, and so on, by L1 (Feurer, Springenberg &
+      Hutter, AAAI 2015). The first five are PMF's start, the first 25 auto-sklearn's.
+    - ``nearest(distance=l2, order=drawn, neighbours=10, depth=20)``: the sampling of task 2 in section 6.4 of
+      Rakotoarison (2022), for any meta-features.
 
     Parameters
     ----------
     neighbours
-        How many datasets take turns.
+        How many datasets have a say.
     metafeatures
         Name of the meta-features to compare; the first ones of the meta-dataset when omitted.
+    distance
+        ``"l1"`` or ``"l2"``, on standardised meta-features.
+    order
+        ``"turns"``: the best of each neighbour, the nearest first, then the second best of each, and so on.
+        ``"mean_rank"``: by the mean rank over the neighbours; what is not remembered of one ranks last there.
+        ``"drawn"``: a neighbour at random, the ℓ-th with a chance proportional to e^−ℓ, then any of its pipelines.
     depth
-        How many pipelines of each training task are remembered.
+        How many pipelines of each training task are remembered, the best ones.
     """
 
     keeps = ("_recorded", "_name", "_vectors", "_best")
-    adjustable = frozenset({"neighbours"})
+    adjustable = frozenset({"neighbours", "distance", "order"})
     _name: str | None = None
 
-    def __init__(self, neighbours: int = 25, metafeatures: str | None = None, depth: int = 500) -> None:
+    def __init__(
+        self,
+        neighbours: int = 25,
+        metafeatures: str | None = None,
+        distance: Distance = "l1",
+        order: Order = "turns",
+        depth: int = 500,
+    ) -> None:
         check_positive("neighbours", neighbours, whole=True)
         check_positive("depth", depth, whole=True)
+        for name, value, known in (("distance", distance, Distance), ("order", order, Order)):
+            if value not in get_args(known):
+                raise InvalidInput(f"{name} must be one of {', '.join(get_args(known))}, got {value!r}")
         self.neighbours = neighbours
         self.metafeatures = metafeatures
+        self.distance: Distance = distance
+        self.order: Order = order
         self.depth = depth
 
     @property
@@ -122,19 +156,22 @@ class Nearest(RecordedOptimizer):
                 f"the task has no meta-features {self._name!r}, which Nearest was taught with; "
                 f"{suggestion(self._name, self.task.metafeatures)}"
             )
-        near = Neighbourhood(self._vectors).nearest(self.task.metafeatures[self._name])
+        near = Neighbourhood(self._vectors, self.distance).nearest(self.task.metafeatures[self._name])
         place = np.full(int(self.known.columns.max(initial=-1)) + 1, -1, dtype=np.int64)
         place[self.known.columns] = np.arange(len(self.known))
-        lists = []
+        self._lists: list[Rows] = []
         for task in near[: self.neighbours]:  # what is not a candidate is passed over
             columns = self._best[task][self._best[task] < len(place)]
-            lists.append(place[columns][place[columns] >= 0])
-        order = _taking_turns(lists)
-        others = np.setdiff1d(np.arange(len(self.known)), order)
-        self._order, self._ranked = np.concatenate([order, others]), len(order)
+            self._lists.append(place[columns][place[columns] >= 0])
+        self._order = _by_mean_rank(self._lists) if self.order == "mean_rank" else _taking_turns(self._lists)
 
     def choose(self, left: Mask, rng: np.random.Generator) -> tuple[int, dict[str, Any]]:
-        turn = int(left[self._order].argmax())
-        if turn >= self._ranked:
+        if not left[self._order].any():
             return int(rng.choice(np.flatnonzero(left))), {"by": "random"}
-        return int(self._order[turn]), {"by": "nearest", "turn": turn}
+        if self.order != "drawn":
+            turn = int(left[self._order].argmax())
+            return int(self._order[turn]), {"by": "nearest", "turn": turn}
+        chances = np.array([np.exp(-i) * left[row].any() for i, row in enumerate(self._lists)])
+        neighbour = int(rng.choice(len(chances), p=chances / chances.sum()))
+        row = self._lists[neighbour]
+        return int(rng.choice(row[left[row]])), {"by": "nearest", "neighbour": neighbour}

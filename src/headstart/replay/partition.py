@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, check_positive
 from headstart.metadata.metadataset import SPLITS, MetaDataset
-from headstart.replay.protocol import N_INITIAL, expected_lowest
+from headstart.optimizers.warm_start import N_INITIAL
+from headstart.replay.protocol import expected_lowest
 from headstart.replay.results import write_whole
 
 _PORTFOLIO = 200

@@ -29,7 +29,6 @@ from headstart.study import Study
 from headstart.trials import Trial
 
 Array = NDArray[np.float64]
-N_INITIAL = 5
 
 
 @dataclass(frozen=True)

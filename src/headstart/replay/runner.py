@@ -84,7 +84,7 @@ def replay(
     progress
         Is told what is going on.
     variant
-        What is learned from instead of the training tasks; methods go by its name too.
+        What is learned from instead of the training tasks, or begun with; methods go by its name too.
     """
     for name, value in (("evaluations", evaluations), ("seeds", seeds), ("jobs", jobs)):
         check_positive(name, value, whole=True)
@@ -96,7 +96,7 @@ def replay(
     tasks = list(partition.test)
     results = Results(meta.name, partition.name, evaluations, seeds, tasks, [meta.tasks[i] for i in tasks])
     results = results.in_file(out)
-    designs = partition.initial_designs(meta)
+    designs = partition.initial_designs(meta) if variant is None else variant.initial_designs(meta, partition)
     given = given_to(meta, partition, designs, variant)
     cells = {f"task {task}, seed {seed}": (task, seed) for task in tasks for seed in range(seeds)}
     for method in wanted:
@@ -212,20 +212,26 @@ def _one(
     cell: tuple[int, int],
 ) -> dict[str, Any]:
     task, seed = cell[0], seed_of_run(*cell)
+    if task not in designs:
+        return _not_run("the task lacks the meta-features that the warm start needs")
     try:
         run = run_task(optimizer, meta, task, evaluations, seed, per_step=method.per_step, initial=designs[task])
     except NeedsTable as error:
-        return {"regrets": None, "seconds": 0.0, "suggestions": 0, "reason": str(error)}
+        return _not_run(str(error))
     except HeadstartError as error:
         raise type(error)(f"{method.text} on task {meta.tasks[task]!r}: {error}") from error
     return {"regrets": [float(r) for r in run.regrets], "seconds": run.seconds, "suggestions": run.suggestions}
+
+
+def _not_run(reason: str) -> dict[str, Any]:
+    return {"regrets": None, "seconds": 0.0, "suggestions": 0, "reason": reason}
 
 
 def given_to(
     meta: MetaDataset, partition: Partition, designs: dict[int, tuple[int, ...]], variant: Variant | None = None
 ) -> str:
     """A hash of all that a method is given beside its settings."""
-    begin = [[task, *designs[task]] for task in partition.test]
+    begin = [[task, *designs.get(task, ())] for task in partition.test]
     tables = [i for i, table in enumerate(meta.tables) if table is not None]
     learned_from = [] if variant is None else [variant.learning(meta, partition).key]
     content = json.dumps([meta.key, partition.train, partition.validation, begin, tables, *learned_from])

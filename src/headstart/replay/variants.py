@@ -1,4 +1,4 @@
-"""`Variant`: another matrix to learn from, while the tasks that are replayed stay as they are."""
+"""`Variant`: another matrix to learn from or other pipelines to begin with, on the same tasks."""
 
 from __future__ import annotations
 
@@ -8,30 +8,48 @@ from typing import Any
 
 import numpy as np
 
-from headstart.errors import InvalidInput
+from headstart.errors import InvalidInput, NeedsTable
+from headstart.evaluation.recorded import recorded_task
 from headstart.metadata.metadataset import MetaDataset
+from headstart.metafeatures.tables import with_metafeatures
 from headstart.optimizers.base import Optimizer
+from headstart.optimizers.warm_start import N_INITIAL, with_warm_start
+from headstart.registry import create
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import Method
+
+Designs = dict[int, tuple[int, ...]]
+"""Ids of initial pipelines by task."""
+
+
+def _all_of_it(meta: MetaDataset, partition: Partition) -> MetaDataset:
+    return partition.learning(meta)
+
+
+def _common(meta: MetaDataset, partition: Partition) -> Designs:
+    return partition.initial_designs(meta)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What methods learn from instead of all training tasks.
+    """What methods learn from instead of all training tasks, or begin with instead of the common pipelines.
 
     Parameters
     ----------
     name
-        Is put behind the names of methods that learned from it: ``gp-sparse(ard=False)``.
+        Is put behind the names of methods: ``gp-sparse(ard=False)``.
     learning
-        Makes it, of the meta-dataset and the partition.
+        Makes what is learned from, of the meta-dataset and the partition.
     made_ready
         Makes a method that learned from it ready for tasks of the meta-dataset, where it is not yet.
+    initial_designs
+        Finds what is begun with; tasks that it leaves out are not replayed.
     """
 
     name: str
-    learning: Callable[[MetaDataset, Partition], MetaDataset]
+    learning: Callable[[MetaDataset, Partition], MetaDataset] = _all_of_it
     made_ready: Callable[[Optimizer, MetaDataset], Optimizer] | None = None
+    initial_designs: Callable[[MetaDataset, Partition], Designs] = _common
 
     def called(self, method: Method) -> Method:
         """The same method under its name in results."""
@@ -119,3 +137,41 @@ def only(ids: Collection[str]) -> Variant:
         return meta.learning(known)
 
     return Variant("few", learning)
+
+
+def warm_started(method: str, n_initial: int = N_INITIAL, name: str | None = None) -> Variant:
+    """A variant in which all methods begin with the first pipelines that another one would try on the task.
+
+    That one learns from the training tasks. Its choice is the same for all runs on a task. Tasks without the
+    meta-features that it needs are left out.
+
+    Parameters
+    ----------
+    method
+        An optimizer by its name and settings, such as ``"nearest(metafeatures=mf1)"``.
+    n_initial
+        How many pipelines.
+    name
+        Of the variant; by default the method.
+    """
+    create("optimizer", method)  # a wrong name is told now
+
+    def initial_designs(meta: MetaDataset, partition: Partition) -> Designs:
+        optimizer: Optimizer = create("optimizer", method)
+        meta, _ = with_metafeatures(meta, optimizer.needs.metafeatures, partition.train)
+        optimizer = optimizer.meta_fit(partition.learning(meta))
+        designs: Designs = {}
+        missing = NeedsTable("there are no test tasks")
+        for task in partition.test:
+            described = recorded_task(meta, task, (), table=optimizer.needs.table)
+            try:
+                begin = with_warm_start(described, optimizer, n_initial, seed=task).initial
+            except NeedsTable as error:
+                missing = error
+            else:
+                designs[task] = tuple(int(pipeline.id or 0) for pipeline in begin)
+        if not designs:
+            raise NeedsTable(f"no task can begin with {method}: {missing}")
+        return designs
+
+    return Variant(method if name is None else name, initial_designs=initial_designs)

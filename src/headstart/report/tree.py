@@ -15,7 +15,7 @@ from headstart.methods.mosaic.tree import DecisionOrder, Node, tree_of
 
 _FORMATS = (".html", ".svg", ".txt")
 _HEADS = ("tried", "failed", "median", "best")
-_ROW, _NAME, _BAR, _COLUMN = 20, 330, 120, 64
+_ROW, _NAME, _BAR, _COLUMN = 20, 430, 120, 64
 """Sizes of the picture: height of a row, widths of names, bars and columns of numbers."""
 
 
@@ -62,7 +62,7 @@ class TreeView:
         if not node.losses:
             return str(node.visits), failed, "-", "-"
         middle, best = self.to_score(median(node.losses)), self.to_score(min(node.losses))
-        return str(node.visits), failed, f"{middle:.4g}", f"{best:.4g}"
+        return str(node.visits), failed, f"{middle:#.4g}", f"{best:#.4g}"
 
     def _label(self, node: Node) -> str:
         if not node.path:
@@ -113,10 +113,10 @@ class TreeView:
         )
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<span class=number>{head}</span>" for head in ("", *_HEADS))
+        heads = "<span class=share></span>" + "".join(f"<span class=number>{head}</span>" for head in _HEADS)
         return (
             f'<div class="headstart-tree"><style>{_STYLE}</style>\n'
-            f"<p class=row><span class=name>{escape(' › '.join(self.decisions))}</span>{heads}</p>\n"
+            f"<p class=row><span class=name>{_breakable(' › '.join(self.decisions))}</span>{heads}</p>\n"
             f"{self._details(self.root)}</div>"
         )
 
@@ -124,8 +124,8 @@ class TreeView:
         share = 100 * node.visits / max(1, self.root.visits)
         numbers = "".join(f"<span class=number>{cell}</span>" for cell in self._numbers(node))
         row = (
-            f"<span class=name>{escape(self._label(node))}</span>"
-            f'<span class=number><span class=bar style="width:{share:.1f}%"></span></span>{numbers}'
+            f"<span class=name>{_breakable(self._label(node))}</span>"
+            f'<span class=share><span class=bar style="width:{share:.1f}%"></span></span>{numbers}'
         )
         if not node.children:
             return f"<p class=row>{row}</p>\n"
@@ -167,6 +167,11 @@ class TreeView:
         return "\n".join([*parts, "</svg>"]) + "\n"
 
 
+def _breakable(text: str) -> str:
+    """For a page, where a long name may go on in the next line after an underscore."""
+    return escape(text).replace("_", "_<wbr>")
+
+
 def check_tree(path: Path) -> Path:
     """The path, if a tree can be written as such a file."""
     if path.suffix not in _FORMATS:
@@ -183,9 +188,18 @@ _STYLE = """
 .headstart-tree summary::-webkit-details-marker { display: none; }
 .headstart-tree p.row::before { content: ""; width: .8rem; }
 .headstart-tree .name { flex: 1; min-width: 9rem; overflow-wrap: anywhere; }
-.headstart-tree .number { width: 4.2rem; text-align: right; font-variant-numeric: tabular-nums; }
+.headstart-tree .number { flex: none; width: 4.2rem; text-align: right; font-variant-numeric: tabular-nums; }
+.headstart-tree .share { flex: none; width: 4.2rem; }
 .headstart-tree .bar { display: block; height: .7rem; background: #4c78a8; border-radius: 2px; }
 .headstart-tree .inside { margin-left: 1.1rem; border-left: 1px solid #8885; padding-left: .3rem; }
+@media (max-width: 40rem) {
+.headstart-tree { font-size: 12px; }
+.headstart-tree .row { gap: .3rem; }
+.headstart-tree .name { min-width: 0; }
+.headstart-tree .share { display: none; }
+.headstart-tree .number { width: 2.9rem; }
+.headstart-tree .inside { margin-left: .3rem; padding-left: .1rem; }
+}
 """.replace("\n", " ")
 _PAGE_STYLE = (
     "body { margin: 1.5rem; font-family: system-ui, sans-serif; } h1 { font-size: 1.2rem; } "
