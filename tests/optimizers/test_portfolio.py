@@ -45,4 +45,5 @@ def test_forests_come_last_on_large_tables():
     assert portfolio(space) == small
     assert {p.algorithms[-1] for p in set(small) - set(large)} == {"kernel_svm"}
     assert [p.algorithms[-1] for p in large[-5:-2]] == ["random_forest", "extra_trees", "knn"]
-    assert large[0] == small[0]
+    assert large[0].algorithms[-1] == "lightgbm"
+    assert large[1] == small[0]

@@ -48,17 +48,14 @@ class Adapted(BaseEstimator):  # type: ignore[misc]
 
 
 class Delegate(Adapted):
-    """Predicts with the model that `_make` returns for the rows at hand, which knows sample weights.
+    """Predicts with the model that `_make` returns for the rows at hand, which knows sample weights."""
 
-    What `fit` is given besides is for `_make`.
-    """
-
-    def _make(self, X: Any, y: Any, **options: Any) -> Any:  # noqa: ARG002
+    def _make(self, X: Any, y: Any) -> Any:  # noqa: ARG002
         return self.wraps(**self._settings())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self.n_features_in_ = X.shape[1]
-        self.model_ = self._make(X, y, **options).fit(X, y, sample_weight=sample_weight)
+        self.model_ = self._make(X, y).fit(X, y, sample_weight=sample_weight)
         if hasattr(self.model_, "classes_"):
             self.classes_ = self.model_.classes_
         return self
@@ -91,10 +88,10 @@ class ScaledTarget(RegressorMixin, Delegate):  # type: ignore[misc]
     Penalties, tolerances and step lengths are in units of the target; so scaled, one range suits all tables.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         y = np.asarray(y, dtype=np.float64)
         self.mean_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
-        return super().fit(X, (y - self.mean_) / self.scale_, sample_weight, **options)
+        return super().fit(X, (y - self.mean_) / self.scale_, sample_weight)
 
     def predict(self, X: Any) -> Any:
         return super().predict(X) * self.scale_ + self.mean_

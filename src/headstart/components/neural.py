@@ -11,13 +11,13 @@ from sklearn.base import clone
 from sklearn.neural_network import MLPClassifier as _Classifier
 from sklearn.neural_network import MLPRegressor as _Regressor
 
-from headstart.components._shared import Adapted, DelegateClassifier, ScaledTarget
+from headstart.components._shared import Delegate, DelegateClassifier, ScaledTarget
 
 _MEASURED_BATCHES = 20
 
 
 @dataclass(eq=False, repr=False)
-class _MLP(Adapted):
+class _MLP(Delegate):
     """Multi-layer perceptron with `n_layers` hidden layers of `width` units.
 
     `early_stopping` keeps a tenth of the rows apart, where the table is large enough for it. `max_seconds` of `fit`
@@ -37,7 +37,11 @@ class _MLP(Adapted):
     random_state: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, max_seconds: float | None = None) -> Self:
-        return super().fit(X, y, sample_weight, max_seconds=max_seconds)  # type: ignore[misc,no-any-return]
+        self._max_seconds = max_seconds
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._max_seconds
 
     def _sized(self, rows: int, can_split: bool) -> dict[str, Any]:
         return self._settings(
@@ -52,17 +56,17 @@ class _MLP(Adapted):
 class MLPClassifier(_MLP, DelegateClassifier):
     __doc__ = _MLP.__doc__
 
-    def _make(self, X: Any, y: Any, max_seconds: float | None = None) -> Any:  # type: ignore[override]
+    def _make(self, X: Any, y: Any) -> Any:
         classes, counts = np.unique(y, return_counts=True)
         enough = len(y) >= 100 and len(y) // 10 >= len(counts) and int(counts.min()) >= 2
-        return _in_time(_Classifier(**self._sized(X.shape[0], enough)), X, y, max_seconds, classes=classes)
+        return _in_time(_Classifier(**self._sized(X.shape[0], enough)), X, y, self._max_seconds, classes=classes)
 
 
 class MLPRegressor(_MLP, ScaledTarget):
     """As `MLPClassifier`, on a target of mean 0 and standard deviation 1."""
 
-    def _make(self, X: Any, y: Any, max_seconds: float | None = None) -> Any:  # type: ignore[override]
-        return _in_time(_Regressor(**self._sized(X.shape[0], len(y) >= 100)), X, y, max_seconds)
+    def _make(self, X: Any, y: Any) -> Any:
+        return _in_time(_Regressor(**self._sized(X.shape[0], len(y) >= 100)), X, y, self._max_seconds)
 
 
 def _in_time(model: Any, X: Any, y: Any, max_seconds: float | None, **options: Any) -> Any:
