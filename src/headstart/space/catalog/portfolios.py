@@ -4,7 +4,7 @@ For the default spaces the lists are our choice: one pipeline of each strong fam
 practice, then variations of boosters, which win most often. For any other space it is the default pipeline of each
 algorithm of the last stage.
 
-Which are cheap and strong depends on the rows. On large tables LightGBM with the settings of its makers comes first, for
+Which are cheap and strong depends on the rows. On large tables LightGBM with the settings of its makers comes first:
 many rows need less regularisation. Forests take several times as long as boosters, and products of columns, neighbours
 and scikit-learn's booster may not end in time: they come last. Kernel machines and Gaussian processes, whose cost grows
 with the square of the rows or which see a few hundred of them, are left to the search that follows.
