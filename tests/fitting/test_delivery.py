@@ -21,7 +21,7 @@ from headstart.evaluation.scoring import Metric
 from headstart.fitting import assembly
 from headstart.fitting.assembly import Assembly
 from headstart.fitting.refit import RefitObjective, last_step, stopped_at
-from headstart.fitting.run import REFIT_CAUTION, Run
+from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings, choose_space
 from headstart.trials import Limits
 
@@ -334,10 +334,9 @@ class TestRows:
     ) -> None:
         settings = Settings.of(HeadstartRegressor(**ridge, splitter=0.25))
         run = Run(Dataset.from_arrays(*numbers), settings)
-        assert run._for_refits(25.0) == 25.0  # nothing is known yet
+        assert run._for_refits(25.0) == 0.0  # nothing is known yet
         run.search()
-        seconds = dict(zip([t.number for t in run.candidates()], (30.0, 10.0), strict=True))
+        seconds = dict(zip([t.number for t in run.candidates()], (10.0, 30.0), strict=True))
         monkeypatch.setattr(run, "refit_seconds", lambda t: seconds[t.number])
-        assert run._for_refits(25.0) == 1 + REFIT_CAUTION * 10.0  # the best one would take too long
-        assert run._for_refits(50.0) == 1 + REFIT_CAUTION * 40.0
-        assert run._for_refits(5.0) == 0.0
+        run.plan, run._slowdown = replace(run.plan, n_jobs=1), 1.0
+        assert [run._for_refits(most) for most in (50.0, 40.0, 11.0, 10.0)] == [41.0, 11.0, 11.0, 0.0]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
-_FITTING_SHARE = 0.8
-"""Of the time of an evaluation, what boosting and forests may use; the rest is for preparation and prediction."""
+_FITTING_SHARE = 0.7
+"""Of the time of an evaluation, what training may use; the rest is for preparation, prediction and storage."""
 _FIRST_TREES = 10
 """The first part of a forest, by which the time of the others is told, is one of so many."""
 _CAUTION = 0.8

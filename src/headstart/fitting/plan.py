@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 CELLS_PER_SECOND = 1_500
 """Cells of a table that five folds can take for each second of the budget and job.
 
-Up to four times as many, and for tables of less than 5,000 rows, there are three folds, then a hold-out. A booster
-takes about a second for 100,000 cells; so a pipeline takes a thirtieth of the budget or less.
+For more there are three folds in tables of less than 5,000 rows, and up to four times as many also in those of up to
+10,000; else a hold-out: many rows validate well enough, and time is better spent on more pipelines and their refits.
 """
 HOLDOUT_ROWS = 5_000
+THREE_FOLDS_ROWS = 10_000
 BOOSTER_CELLS = 500_000
 """Cells of a table, times half the classes, that a booster can learn from in a second until it is stopped early.
 
@@ -110,7 +111,7 @@ def _ways(dataset: Dataset, settings: Settings) -> list[dict[str, Any]]:
         return ways if seconds is None or seconds >= REPEAT_SECONDS else ways[::-1]
     ways = [{}, {"folds": 3}, {"holdout": HOLDOUT_SHARE}]
     work = 0.0 if seconds is None else _cells(dataset, dataset.n_rows) / (seconds * _jobs(dataset, settings))
-    few = dataset.n_rows < HOLDOUT_ROWS or work <= 4 * CELLS_PER_SECOND
+    few = dataset.n_rows < (THREE_FOLDS_ROWS + 1 if work <= 4 * CELLS_PER_SECOND else HOLDOUT_ROWS)
     wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if few else 2]
     return [wanted, *(way for way in ways if way is not wanted)]
 

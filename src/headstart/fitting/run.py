@@ -55,8 +55,6 @@ RESTOCK_SHARE = 0.4
 """Most of a resumed budget that goes into models of an earlier process."""
 REFIT_SHARE = 0.25
 """Of the time budget, at most, for fitting the members on all rows, as far as they are."""
-REFIT_CAUTION = 1.2
-"""Seconds that are kept for a refit for each second that it should take."""
 _REFITTED = 8
 """So many of the best pipelines may become members."""
 _REFIT_START = 1.0
@@ -265,18 +263,14 @@ class Run:
         loading = LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
         for_model = max(min(0.1 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
         end = self.end - min(for_model, _MOST_FOR_MODEL * seconds)
-        with_refit = end - self._for_refits(REFIT_SHARE * seconds) if self.refits else end
-        return with_refit if time.time() < with_refit or self.candidates() else end
+        return end - self._for_refits(REFIT_SHARE * seconds) if self.refits else end
 
     def _for_refits(self, most: float) -> float:
-        """Seconds for fitting on all rows those of the best pipelines for which `most` is enough."""
-        if not (best := self.candidates()[:_REFITTED]):
-            return most
-        work, room = 0.0, self.plan.n_jobs * (most - self._slowdown * _REFIT_START)
-        for trial in best:
-            seconds = REFIT_CAUTION * self.refit_seconds(trial)
-            work += seconds if work + seconds <= room else 0.0
-        return work / self.plan.n_jobs + self._slowdown * _REFIT_START if work else 0.0
+        """Seconds for fitting on all rows as many pipelines, the best first, as can be in `most` seconds."""
+        start = self._slowdown * _REFIT_START
+        works = np.cumsum([self.refit_seconds(trial) for trial in self.candidates()[:_REFITTED]]) / self.plan.n_jobs
+        possible = works[start + works <= most]
+        return start + float(possible[-1]) if len(possible) else 0.0
 
     def growth(self, trial: Trial) -> float:
         """How many times as many rows as a model of the trial had there are in all."""
