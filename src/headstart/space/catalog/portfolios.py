@@ -4,10 +4,10 @@ For the default spaces the lists are our choice: one pipeline of each strong fam
 practice, then variations of boosters, which win most often. For any other space it is the default pipeline of each
 algorithm of the last stage.
 
-Which are cheap and strong depends on the rows. On large tables LightGBM with the settings of its makers comes first:
-many rows need less regularisation. Forests take several times as long as boosters, and products of columns, neighbours
-and scikit-learn's booster may not end in time: they come last. Kernel machines and Gaussian processes, whose cost grows
-with the square of the rows or which see a few hundred of them, are left to the search that follows.
+Which are cheap and strong depends on the rows. On large tables LightGBM comes first with the settings of its makers:
+many rows need less sampling and shrinkage. Forests take several times as long as boosters, and products of columns,
+neighbours and scikit-learn's booster may not end in time: they come last. Kernel machines and Gaussian processes, whose
+cost grows with the square of the rows or which see a few hundred of them, are left to the search that follows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ Entry = tuple[Mapping[str, str], Mapping[str, Any]]
 """Algorithms by stage, and what differs from the defaults of the estimator."""
 
 LARGE_ROWS = 10_000
-_FIRST_ON_LARGE: Entry = (
-    {"estimator": "lightgbm"},
-    {"learning_rate": 0.1, "num_leaves": 31, "subsample": 1.0, "colsample_bytree": 1.0, "reg_lambda": 1e-6},
-)
+_PLAIN = {"learning_rate": 0.1, "subsample": 1.0, "colsample_bytree": 1.0, "reg_lambda": 1e-6}
+_FIRST_ON_LARGE: list[Entry] = [({"estimator": "lightgbm"}, {**_PLAIN, "num_leaves": leaves}) for leaves in (31, 15)]
 _SLOW_ON_LARGE = ("random_forest", "extra_trees", "knn", "hist_gradient_boosting", "polynomial")
 _NOT_ON_LARGE = ("kernel_svm", "gaussian_process")
 
@@ -75,8 +73,8 @@ def portfolio(space: PipelineSpace, rows: int = 0) -> list[Pipeline]:
     last = space.stages[-1]
     entries = _LISTS.get(space.name) or [({last.name: name}, {}) for name in last.names]
     if space.name in _LISTS and rows > LARGE_ROWS:
-        kept = [entry for entry in entries if not _has(entry, _NOT_ON_LARGE)]
-        entries = [_FIRST_ON_LARGE, *sorted(kept, key=lambda entry: _has(entry, _SLOW_ON_LARGE))]
+        kept = [entry for entry in entries[1:] if not _has(entry, _NOT_ON_LARGE)]
+        entries = [*_FIRST_ON_LARGE, *sorted(kept, key=lambda entry: _has(entry, _SLOW_ON_LARGE))]
     found = [pipeline for entry in entries if (pipeline := _made(space, *entry)) is not None]
     return list(dict.fromkeys(space.encode(found or [space.default()])))
 
