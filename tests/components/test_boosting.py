@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from headstart.components import boosting
+from headstart.components._booster import MOST_RATE, STEPS, Clock, rate_for
 
 LIBRARIES = {"LightGBM": "lightgbm", "CatBoost": "catboost", "XGBoost": "xgboost", "HistGradientBoosting": "sklearn"}
 CLASSIFIERS = [f"{name}Classifier" for name in LIBRARIES]
@@ -104,6 +105,52 @@ def test_the_rounds_end_when_time_is_up(name):
     same = make(name, **made).fit(X[:160], y[:160], eval_set=(X[160:], y[160:]))
     assert whole.best_iteration_ == same.best_iteration_ > 2
     np.testing.assert_array_equal(whole.predict(X), same.predict(X))
+
+
+def test_the_learning_rate_suits_the_rounds_that_there_is_time_for():
+    assert rate_for(0.1, 1000) == 0.1
+    assert rate_for(0.01, 1000) == STEPS / 1000
+    assert rate_for(0.1, 100) == STEPS / 100
+    assert rate_for(0.1, 1) == MOST_RATE
+    assert rate_for(0.5, 1) == 0.5
+
+
+@pytest.mark.parametrize(("seconds", "rate"), [(1000, None), (100, STEPS / 100), (10, MOST_RATE)])
+def test_a_clock_asks_for_a_higher_rate_once(monkeypatch, seconds, rate):
+    """Rounds of a second, the first one of ten."""
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    clock, fixed = Clock(10.0 + seconds - 1, 0.05), Clock(10.0 + seconds - 1)
+    for number in range(1, 7):
+        now = 9.0 + number
+        assert not fixed.is_over()
+        assert clock.is_over() == (number == 6 and rate is not None)
+    assert (clock.better_rate, fixed.better_rate) == (pytest.approx(rate), None)
+    now = 10.0 + seconds
+    assert fixed.is_over()
+    assert Clock(0.0).is_over()
+
+
+@pytest.mark.parametrize("name", [n for n in CLASSIFIERS + REGRESSORS if not n.startswith("Hist")])
+def test_in_short_time_a_booster_begins_again_with_a_higher_rate(name, monkeypatch):
+    X, signal = table()
+    y = (signal > 0.5).astype(int)
+    asked = []
+
+    def is_over(clock):
+        if clock.rate is None:
+            return False
+        asked.append(clock.rate)
+        clock.better_rate = 0.2
+        return True
+
+    monkeypatch.setattr(Clock, "is_over", is_over)
+    model = make(name, learning_rate=0.01).fit(X[:160], y[:160], eval_set=(X[160:], y[160:]), max_seconds=1.0)
+    same = make(name, learning_rate=0.2).fit(X[:160], y[:160], eval_set=(X[160:], y[160:]))
+    assert (asked, model.learning_rate_, same.learning_rate_) == ([0.01], 0.2, 0.2)
+    assert model.best_iteration_ == same.best_iteration_
+    np.testing.assert_array_equal(model.predict(X), same.predict(X))
+    assert model.learning_rate == 0.01
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *REGRESSORS])

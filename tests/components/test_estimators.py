@@ -204,3 +204,13 @@ def test_components_stand_alone():
                 names = [node.module or ""]
             ours = [name for name in names if name.partition(".")[0] == "headstart"]
             assert all(name.startswith("headstart.components.") for name in ours), path.name
+
+
+@pytest.mark.parametrize("made", [neural.MLPClassifier, neural.MLPRegressor])
+def test_a_perceptron_has_as_many_epochs_as_there_is_time_for(made):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+    settings = {"max_iter": 7, "random_state": 0}
+    whole, same, short = (made(**settings).fit(X, y, max_seconds=seconds) for seconds in (None, 1e6, 1e-9))
+    assert (whole.model_.n_iter_, same.model_.n_iter_, short.model_.n_iter_) == (7, 7, 1)
+    np.testing.assert_array_equal(whole.predict(X), same.predict(X))

@@ -9,7 +9,7 @@ import pytest
 
 from headstart.data import Dataset
 from headstart.errors import InvalidInput
-from headstart.fitting.plan import available_cores, make_plan, possible_splits
+from headstart.fitting.plan import BOOSTER_CELLS, available_cores, make_plan, possible_splits
 from headstart.fitting.settings import Settings, choose_space
 
 
@@ -30,6 +30,9 @@ def dataset(rows: int, columns: int = 5) -> Dataset:
         (5000, 5, 10.0, 3),
         (5000, 100, 10.0, 1),
         (4000, 100, 10.0, 3),
+        (10_000, 20, 60.0, 3),
+        (10_001, 20, 60.0, 1),
+        (10_001, 5, 60.0, 5),
         (25_000, 5, None, 1),
     ],
 )
@@ -38,12 +41,14 @@ def test_folds(rows: int, columns: int, seconds: float | None, folds: int) -> No
     assert len(make_plan(dataset(rows, columns), settings).splits) == folds
 
 
-def test_large_tables_are_screened_first() -> None:
-    assert make_plan(dataset(5000), Settings()).screen is None
-    plan = make_plan(dataset(50_000, 3), Settings())
+def test_tables_that_are_too_large_for_an_evaluation_are_screened_first() -> None:
+    table = dataset(50_000, 40)
+    assert make_plan(table, Settings()).screen is None
+    assert make_plan(table, Settings(60.0)).screen is None
+    plan = make_plan(table, Settings(evaluation_seconds=1.0))  # for 40,000 of 50,000 rows a booster takes 3.2 s
     assert plan.screen is not None
     train, _ = plan.splits.subsample(plan.screen.rows)[0]
-    assert 9_000 < len(train) < 11_000
+    assert len(train) * 40 / BOOSTER_CELLS == pytest.approx(0.25, rel=0.01)
     assert any("first look" in line for line in plan.describe())
 
 
@@ -72,6 +77,10 @@ def test_limits() -> None:
     table = dataset(100)
     assert make_plan(table, Settings(time_budget=120)).limits.seconds == 20
     assert make_plan(table, Settings(time_budget=2)).limits.seconds == 3
+    large = dataset(25_000, 50)  # a booster takes 2.5 s
+    assert [make_plan(large, Settings(time_budget=t)).limits.seconds for t in (60, 18, 9)] == [10, 3.75, 3]
+    classes = Dataset.from_table(large.X.assign(y=np.arange(25_000) % 10), "y")  # 12.5 s
+    assert [make_plan(classes, Settings(time_budget=t)).limits.seconds for t in (60, 30)] == [18.75, 10]
     assert make_plan(table, Settings(evaluation_seconds=7)).limits.seconds == 7
     one, two = (make_plan(table, Settings(memory_limit=8 * 10**9, n_jobs=n)).limits.bytes for n in (1, 2))
     assert one is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +14,59 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from headstart.components._shared import Adapted, MostProbable, row_weights
+
+_MEASURED_ROUNDS = 5
+"""After the first one, which may be slower; by them the time of the others is told."""
+STEPS = 20.0
+"""Rounds times learning rate that there should be time for.
+
+On three tables of 40,000 to 70,000 rows LightGBM was stopped early after 13 to 126.
+"""
+MOST_RATE = 0.3
+_MUCH = 1.2
+
+
+def rate_for(rate: float, rounds: float) -> float:
+    """The learning rate for as many rounds as there is time for: higher where these are few, up to `MOST_RATE`."""
+    return max(rate, min(MOST_RATE, STEPS / max(rounds, 1.0)))
+
+
+@dataclass
+class Clock:
+    """Ends training when time is up, or after a few rounds if a much higher learning rate suits the time better.
+
+    Parameters
+    ----------
+    until
+        Time (monotonic) at which it is up.
+    rate
+        The learning rate that it is trained with; None if it may not be changed any more.
+
+    Attributes
+    ----------
+    better_rate
+        What to begin again with, if that ended it.
+    """
+
+    until: float
+    rate: float | None = None
+    better_rate: float | None = field(default=None, init=False)
+    _rounds: int = field(default=0, init=False)
+    _first: float = field(default=0.0, init=False)
+
+    def is_over(self) -> bool:
+        """Whether to end; called after each round."""
+        now = time.monotonic()
+        self._rounds += 1
+        if self._rounds == 1:
+            self._first = now
+        if self._rounds == 1 + _MEASURED_ROUNDS and self.rate is not None:
+            rounds = self._rounds + (self.until - now) * _MEASURED_ROUNDS / max(now - self._first, 1e-9)
+            wanted = rate_for(self.rate, rounds)
+            if wanted > _MUCH * self.rate:
+                self.better_rate = wanted
+                return True
+        return now > self.until
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -28,19 +81,23 @@ class Booster(Adapted, ABC):
         Rounds without a better validation loss before it stops.
     class_weight
         ``"balanced"`` or ``None``; has no meaning for a regressor.
+    learning_rate
+        Lower is better and takes more rounds.
     """
 
     n_estimators: int = 1000
     early_stopping_rounds: int = 50
     class_weight: Any = None
     random_state: Any = None
+    learning_rate: float = 0.05
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None, max_seconds: float | None = None
     ) -> Self:
         """Fit; with `eval_set` stop when its loss has not fallen for `early_stopping_rounds` rounds.
 
-        `max_seconds` ends the rounds in time, after one at least; scikit-learn's booster does not know it.
+        `max_seconds` ends the rounds in time, after one at least. Where it is too short for the learning rate, that is
+        raised, see `rate_for`; `learning_rate_` has what was used. scikit-learn's booster does not know it.
         """
         until = np.inf if max_seconds is None else time.monotonic() + max_seconds
         self.n_features_in_ = X.shape[1]
@@ -50,8 +107,14 @@ class Booster(Adapted, ABC):
         self.best_iteration_ = int(self.n_estimators)
         self.model_: Any = None
         self.constant_ = self._prior(target, weight)
+        self.learning_rate_ = self.learning_rate
         if len(np.unique(target)) > 1 and _varies(matrix):  # libraries differ in what they do otherwise
-            self.model_ = self._train(matrix, target, weight, self._validation(eval_set), until)
+            rows = matrix, target, weight, self._validation(eval_set)
+            clock = Clock(until, None if max_seconds is None else self.learning_rate)
+            self.model_ = self._train(*rows, clock)
+            if clock.better_rate is not None:
+                self.learning_rate_ = clock.better_rate
+                self.model_ = self._train(*rows, Clock(until))
         return self
 
     def _learn_categories(self, X: Any) -> dict[int, list[Any]]:
@@ -93,7 +156,8 @@ class Booster(Adapted, ABC):
 
     def _of_library(self) -> dict[str, Any]:
         """The parameters that a library knows by the same name."""
-        return self._settings("n_estimators", "early_stopping_rounds", "class_weight", "random_state")
+        own = ("n_estimators", "early_stopping_rounds", "class_weight", "random_state")
+        return self._settings(*own, learning_rate=self.learning_rate_)
 
     @abstractmethod
     def _learn_target(self, y: Any, sample_weight: Any) -> tuple[Any, Any]: ...
@@ -105,7 +169,7 @@ class Booster(Adapted, ABC):
     def _prior(self, target: Any, weight: Any) -> Any: ...
 
     @abstractmethod
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any: ...
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, clock: Clock) -> Any: ...
 
     @abstractmethod
     def _raw(self, X: Any) -> Any:

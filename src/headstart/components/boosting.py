@@ -22,7 +22,6 @@ training fold that lacks a class is no special case.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,43 +31,42 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from headstart.components._booster import BoostedClassifier, BoostedRegressor, Booster
+from headstart.components._booster import BoostedClassifier, BoostedRegressor, Booster, Clock
 from headstart.components._shared import seed_of
 
 
 @dataclass(eq=False)  # LightGBM keeps its callbacks in a set
-class _Clock:
-    """A callback that ends the training of LightGBM, which calls it, or CatBoost when time is up."""
+class _Callback:
+    """A callback of LightGBM, which calls it, and of CatBoost."""
 
-    until: float
+    clock: Clock
     order = 100  # after early stopping, which may end it with an earlier round
 
     def __call__(self, env: Any) -> None:
-        if time.monotonic() > self.until:
+        if self.clock.is_over():
             from lightgbm.callback import EarlyStopException
 
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
 
     def after_iteration(self, info: Any) -> bool:  # noqa: ARG002
-        return time.monotonic() <= self.until
+        return not self.clock.is_over()
 
 
-def _xgboost_clock(until: float) -> Any:
-    """A callback that ends the training of XGBoost when time is up."""
+def _xgboost_callback(clock: Clock) -> Any:
+    """A callback of XGBoost."""
     from xgboost.callback import TrainingCallback
 
-    class Clock(TrainingCallback):  # type: ignore[misc,unused-ignore]
+    class Callback(TrainingCallback):  # type: ignore[misc,unused-ignore]
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:  # noqa: ARG002
-            return time.monotonic() > until
+            return clock.is_over()
 
-    return Clock()
+    return Callback()
 
 
 @dataclass(eq=False, repr=False)
 class _LightGBM(Booster):
     """LightGBM; see the library for the meaning of the parameters, and `Booster` for those that all have."""
 
-    learning_rate: float = 0.05
     num_leaves: int = 31
     min_child_samples: int = 20
     subsample: float = 1.0
@@ -77,7 +75,7 @@ class _LightGBM(Booster):
     reg_lambda: float = 0.0
     extra_trees: bool = False
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, clock: Clock) -> Any:
         import lightgbm
 
         k = self._n_classes
@@ -108,7 +106,7 @@ class _LightGBM(Booster):
             valid_sets=[lightgbm.Dataset(Xv, yv, weight=wv, reference=rows, params=own["params"])],
             callbacks=[
                 lightgbm.early_stopping(self.early_stopping_rounds, verbose=False),
-                _Clock(until),
+                _Callback(clock),
             ],
         )
         self.best_iteration_ = max(1, model.best_iteration)
@@ -157,7 +155,7 @@ class _CatBoost(Booster):
             table[i] = np.where(np.isnan(X[:, i]), -1, X[:, i]).astype(np.int64)
         return catboost.Pool(table, y, weight=weight, cat_features=list(self.categories_), thread_count=1)
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, clock: Clock) -> Any:
         import catboost
 
         k = self._n_classes
@@ -181,7 +179,7 @@ class _CatBoost(Booster):
             eval_set=self._pool(*validation),
             early_stopping_rounds=self.early_stopping_rounds,
             use_best_model=True,
-            callbacks=[_Clock(until)] if np.isfinite(until) else None,
+            callbacks=[_Callback(clock)] if np.isfinite(clock.until) else None,
         )
         self.best_iteration_ = max(1, model.tree_count_)
         return model
@@ -211,7 +209,6 @@ class CatBoostRegressor(BoostedRegressor, _CatBoost):
 class _XGBoost(Booster):
     """XGBoost on histograms. See `Booster` for what is common."""
 
-    learning_rate: float = 0.05
     max_depth: int = 6
     min_child_weight: float = 1.0
     subsample: float = 1.0
@@ -231,7 +228,7 @@ class _XGBoost(Booster):
         kinds = ["c" if i in self.categories_ else "float" for i in range(X.shape[1])]
         return xgboost.DMatrix(X, y, weight=weight, feature_types=kinds, enable_categorical=True, nthread=1)
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, clock: Clock) -> Any:
         import xgboost
 
         k = self._n_classes
@@ -258,7 +255,7 @@ class _XGBoost(Booster):
             evals=[(self._rows(*validation), "valid")],
             early_stopping_rounds=self.early_stopping_rounds,
             verbose_eval=False,
-            callbacks=[_xgboost_clock(until)],
+            callbacks=[_xgboost_callback(clock)],
         )
         best = model.attr("best_iteration")  # not there if time was up in the first round
         self.best_iteration_ = model.num_boosted_rounds() if best is None else int(best) + 1
@@ -304,13 +301,12 @@ class _HistGradientBoosting(Booster):
     Categories of a column with more than 255 of them are taken as numbers, which is all that it can do with them.
     """
 
-    learning_rate: float = 0.05
     max_leaf_nodes: int = 31
     min_samples_leaf: int = 20
     l2_regularization: float = 0.0
     max_features: float = 1.0
 
-    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, until: float) -> Any:  # noqa: ARG002
+    def _train(self, X: Any, y: Any, weight: Any, validation: tuple[Any, Any, Any] | None, clock: Clock) -> Any:  # noqa: ARG002
         from sklearn import ensemble
 
         kind = ensemble.HistGradientBoostingClassifier if self._n_classes else ensemble.HistGradientBoostingRegressor

@@ -5,7 +5,7 @@ By default:
 ======================  ============================================================================
 fewer than 500 rows     5 folds, three times with other folds
 up to 20,000 rows       5 folds
-more                    one hold-out: a fifth of the rows, at most 50,000
+more                    one hold-out: a fifth of the rows, at most 10,000
 ======================  ============================================================================
 
 They are stratified by class. With groups, a group is on one side only. With times, training is always before
@@ -43,7 +43,7 @@ LARGE_ROWS = 20_000
 FOLDS = 5
 REPEATS = 3
 HOLDOUT_SHARE = 0.2
-HOLDOUT_ROWS = 50_000
+HOLDOUT_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)

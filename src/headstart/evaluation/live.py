@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
-_FITTING_SHARE = 0.8
-"""Of the time of an evaluation, what boosting and forests may use; the rest is for preparation and prediction."""
+_FITTING_SHARE = 0.7
+"""Of the time of an evaluation, what training may use; the rest is for preparation, prediction and storage."""
 _FIRST_TREES = 10
 """The first part of a forest, by which the time of the others is told, is one of so many."""
 _CAUTION = 0.8
@@ -60,10 +60,10 @@ class LiveObjective:
     The loss is the mean over the folds in which the metric is defined; where it is defined in none, such as ROC AUC in
     folds of one class, it is that of all predictions together.
 
-    An estimator whose ``fit`` takes an ``eval_set`` is stopped early on the validation part of the fold. One that also
-    takes ``max_seconds`` ends its rounds before the limit of the evaluation, and is no timeout. The number of rounds is
-    thus chosen on the rows that it is judged by, which flatters it a little on small tables. Forests of scikit-learn
-    end in time as well, with fewer trees.
+    An estimator whose ``fit`` takes an ``eval_set`` is stopped early on the validation part of the fold. The number of
+    rounds is thus chosen on the rows that it is judged by, which flatters it a little on small tables. One that takes
+    ``max_seconds`` ends its rounds or epochs before the limit of the evaluation, and is no timeout. Forests of
+    scikit-learn end in time as well, with fewer trees.
     """
 
     def __init__(
@@ -221,10 +221,10 @@ def fit_model(
         inner = model[:-1].fit_transform(X, y) if len(model) > 1 else X
         _grow(last, inner, y, options, max_seconds)
         return model
-    if validation is None or "eval_set" not in known:
-        return model.fit(X, y, **{f"{name}__{key}": value for key, value in options.items()})
     if max_seconds is not None and "max_seconds" in known:
         options["max_seconds"] = max_seconds
+    if validation is None or "eval_set" not in known:
+        return model.fit(X, y, **{f"{name}__{key}": value for key, value in options.items()})
     front = model[:-1]
     inner = front.fit_transform(X, y) if len(front) else X
     outer = front.transform(validation[0]) if len(front) else validation[0]

@@ -25,7 +25,7 @@ from headstart.fitting import reports
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
-from headstart.fitting.refit import RefitObjective, evaluate_all, more_rounds, stopped_at
+from headstart.fitting.refit import RefitObjective, changes_for_all_rows, evaluate_all
 from headstart.fitting.saving import saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
@@ -443,9 +443,11 @@ class Assembly:
         run = self.run
         run.progress.phase(run, "refitting the members on all rows")
         seeds = {m.number: run.seed_of(m.number) for m in members}
-        rounds = {seeds[m.number]: more_rounds(stopped_at(m.models), self._growth(m.number)) for m in members}
-        objective = RefitObjective(run.space, run.dataset, rounds)
+        trials = {m.number: self._trial(m.number) for m in members}
+        changes = {seeds[m.number]: changes_for_all_rows(m.models, run.growth(trials[m.number])) for m in members}
         limits = self._last_limits(0.95)
+        seconds = {} if limits.deadline is None else {seeds[n]: run.refit_seconds(t) for n, t in trials.items()}
+        objective = RefitObjective(run.space, run.dataset, changes, seconds)
 
         no_time = "there was no time"
 
@@ -454,8 +456,7 @@ class Assembly:
 
             Whatever goes wrong, the models of the folds are worth more than an error.
             """
-            seconds = self._refit_seconds(member)
-            if limits.deadline is not None and time.time() + seconds > limits.deadline:
+            if limits.deadline is not None and time.time() + seconds[seeds[member.number]] > limits.deadline:
                 return no_time
             try:
                 outcome = shelf(member.pipeline, limits, seeds[member.number])
@@ -486,19 +487,6 @@ class Assembly:
             else replace(member, models=found, rows=run.dataset.n_rows)
             for member in members
         ]
-
-    def _growth(self, number: int) -> float:
-        """How many times as many rows as a model of the trial had there are in all."""
-        fidelity, splits = self._trial(number).proposal.fidelity, self.run.plan.splits.pairs
-        trained = fidelity.rows * float(np.mean([len(train) for train, _ in splits[: fidelity.folds]]))
-        return float(self.run.dataset.n_rows / max(1.0, trained))
-
-    def _refit_seconds(self, member: Member) -> float:
-        """About how long it takes to fit a member on all rows, if time grows with rows and rounds."""
-        trial, growth = self._trial(member.number), self._growth(member.number)
-        folds = len(self.run.plan.splits.pairs[: trial.proposal.fidelity.folds])
-        rounds = 1.0 if stopped_at(member.models) is None else float(np.sqrt(growth))
-        return trial.outcome.seconds / folds * growth * rounds
 
     def _decisions(self, predictions: Array, rows: NDArray[np.int64]) -> Decisions:
         """Calibration and thresholds, learned from predictions for validation rows."""

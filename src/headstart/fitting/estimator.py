@@ -357,7 +357,7 @@ def _array_like(value: Any) -> bool:
 def _best_pipeline(run: Run, model: Model) -> Any:
     """The best member's pipeline, fitted on all rows with the labels as they were given."""
     from headstart.evaluation.live import fit_model
-    from headstart.fitting.refit import build_for_all_rows, stopped_at
+    from headstart.fitting.refit import build_for_all_rows, changes_for_all_rows
 
     best = model.best
     data = run.dataset
@@ -365,7 +365,7 @@ def _best_pipeline(run: Run, model: Model) -> Any:
     if best.number < 0:  # the simple fallback model
         pipeline = clone(best.models[0])
     else:
-        seed, rounds = run.seed_of(best.number), stopped_at(best.models)
-        pipeline = build_for_all_rows(run.space, best.pipeline, seed, data.preparation, rounds)
+        seed, changes = run.seed_of(best.number), changes_for_all_rows(best.models)
+        pipeline = build_for_all_rows(run.space, best.pipeline, seed, data.preparation, changes)
     y = data.y if data.classes is None else data.classes[data.y]
     return fit_model(pipeline, data.X, y, data.weights)

@@ -14,7 +14,7 @@ import numpy as np
 from headstart.errors import InvalidInput
 from headstart.fitting.export_table import quoted, reading_code
 from headstart.fitting.model import Model
-from headstart.fitting.refit import last_step, stopped_at
+from headstart.fitting.refit import changes_for_all_rows, last_step
 from headstart.fitting.sources import Sources
 
 _WIDTH = 110
@@ -65,9 +65,7 @@ def unfitted(model: Model) -> Any:
 
     best = model.best
     pipeline = clone(best.models[0])
-    rounds = stopped_at(best.models)
-    if rounds is not None:
-        last_step(pipeline).set_params(n_estimators=rounds)
+    last_step(pipeline).set_params(**changes_for_all_rows(best.models))
     return pipeline
 
 

@@ -44,13 +44,24 @@ def more_rounds(rounds: int | None, growth: float) -> int | None:
     return None if rounds is None else max(1, round(rounds * float(np.sqrt(growth))))
 
 
+def changes_for_all_rows(models: Sequence[Any], growth: float = 1.0) -> dict[str, Any]:
+    """Parameters of a booster for `growth` times the rows: its rounds, for nothing is left to stop it on, and its rate.
+
+    The learning rate is the one that its folds were trained with, which is higher than the pipeline's where time was
+    short.
+    """
+    rounds = more_rounds(stopped_at(models), growth)
+    rates = [last_step(m).learning_rate_ for m in models if hasattr(last_step(m), "learning_rate_")]
+    changes: dict[str, Any] = {} if rounds is None else {"n_estimators": rounds}
+    return changes | ({"learning_rate": float(np.mean(rates))} if rates else {})
+
+
 def build_for_all_rows(
-    space: PipelineSpace, pipeline: Pipeline, seed: int, kinds: Mapping[str, str], rounds: int | None
+    space: PipelineSpace, pipeline: Pipeline, seed: int, kinds: Mapping[str, str], changes: Mapping[str, Any]
 ) -> Any:
-    """The pipeline, unfitted; a booster has as many rounds as its folds needed, for nothing is left to stop it on."""
+    """The pipeline, unfitted, with changed parameters of its estimator."""
     model = space.build(pipeline, seed, dict(kinds))
-    if rounds is not None:
-        last_step(model).set_params(n_estimators=rounds)
+    last_step(model).set_params(**changes)
     return model
 
 
@@ -59,14 +70,23 @@ class RefitObjective:
 
     Parameters
     ----------
-    rounds
-        Rounds of boosting by seed of the evaluation.
+    changes
+        Of parameters of the estimator, by seed of the evaluation; see `changes_for_all_rows`.
+    seconds
+        By seed, after which forests and networks end with fewer trees or epochs; without a limit where it is missing.
     """
 
-    def __init__(self, space: PipelineSpace, dataset: Dataset, rounds: Mapping[int, int | None]) -> None:
+    def __init__(
+        self,
+        space: PipelineSpace,
+        dataset: Dataset,
+        changes: Mapping[int, Mapping[str, Any]],
+        seconds: Mapping[int, float] | None = None,
+    ) -> None:
         self.space = space
         self.dataset = dataset
-        self.rounds = dict(rounds)
+        self.changes = dict(changes)
+        self.seconds = dict(seconds or {})
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         del limits
@@ -74,12 +94,12 @@ class RefitObjective:
 
     def _fit(self, pipeline: Pipeline, seed: int) -> Outcome:
         data = self.dataset
-        model = build_for_all_rows(self.space, pipeline, seed, data.preparation, self.rounds.get(seed))
+        model = build_for_all_rows(self.space, pipeline, seed, data.preparation, self.changes.get(seed, {}))
         assert data.y is not None
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fit_model(model, data.X, data.y, data.weights)
+            fit_model(model, data.X, data.y, data.weights, max_seconds=self.seconds.get(seed))
         seconds = time.perf_counter() - started
         shape = () if data.classes is None else (len(data.classes),)
         few = data.X[:5] if data.is_sparse else data.X.iloc[:5]

@@ -54,7 +54,11 @@ Array = NDArray[np.float64]
 RESTOCK_SHARE = 0.4
 """Most of a resumed budget that goes into models of an earlier process."""
 REFIT_SHARE = 0.25
-"""Of the time budget, for fitting the members on all rows, as far as they are."""
+"""Of the time budget, at most, for fitting the members on all rows, as far as they are."""
+_REFITTED = 8
+"""So many of the best pipelines may become members."""
+_REFIT_START = 1.0
+"""Seconds that the worker for refits takes to start on a machine with nothing else to do."""
 _LEAST_SECONDS = 0.1
 _MODEL_SECONDS = 0.5
 """Of a processor, to choose an ensemble and its decisions."""
@@ -251,7 +255,7 @@ class Run:
 
         That is a share of the budget, or more: what a usual model takes, times how much slower this machine is now, and
         what it took to load the models that would be its members if the search ended here.
-        Time for a refit is only kept if there is something to refit.
+        Time for refits is kept as far as what was found can be refitted in it.
         """
         seconds = self.settings.seconds
         if seconds is None or self.end is None:
@@ -259,8 +263,24 @@ class Run:
         loading = LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
         for_model = max(min(0.1 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
         end = self.end - min(for_model, _MOST_FOR_MODEL * seconds)
-        with_refit = end - REFIT_SHARE * seconds if self.refits else end
-        return with_refit if time.time() < with_refit or self.candidates() else end
+        return end - self._for_refits(REFIT_SHARE * seconds) if self.refits else end
+
+    def _for_refits(self, most: float) -> float:
+        """Seconds for fitting on all rows as many pipelines, the best first, as can be in `most` seconds."""
+        start = self._slowdown * _REFIT_START
+        works = np.cumsum([self.refit_seconds(trial) for trial in self.candidates()[:_REFITTED]]) / self.plan.n_jobs
+        possible = works[start + works <= most]
+        return start + float(possible[-1]) if len(possible) else 0.0
+
+    def growth(self, trial: Trial) -> float:
+        """How many times as many rows as a model of the trial had there are in all."""
+        fidelity, splits = trial.proposal.fidelity, self.plan.splits.pairs
+        trained = fidelity.rows * float(np.mean([len(train) for train, _ in splits[: fidelity.folds]]))
+        return float(self.dataset.n_rows / max(1.0, trained))
+
+    def refit_seconds(self, trial: Trial) -> float:
+        """About how long it takes to fit a pipeline on all rows, if time grows with rows and rounds (`more_rounds`)."""
+        return float(trial.outcome.seconds / self._folds(trial) * self.growth(trial) ** 1.5)
 
     @property
     def refits(self) -> bool:

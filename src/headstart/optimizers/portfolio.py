@@ -76,7 +76,7 @@ class Portfolio(Optimizer):
         list was learned, goes on with the other recorded pipelines by their mean loss on the training tasks.
     screen
         A fidelity at which all are tried first; only the best of them, those that satisfy the constraints before the
-        others, are then tried in full.
+        others, are tried in full. That happens all along the list, so that a search which ends early has tried some.
     promote
         How many.
     size
@@ -134,18 +134,25 @@ class Portfolio(Optimizer):
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
         fidelity = self.screen or FULL
         left = np.flatnonzero(~np.isin(self._list.ids, tried_ids(self.history, fidelity)))
+        promotes = self.screen is not None and self._promoted() < self._due(bool(len(left)))
+        best = self._best_screened() if promotes else None
+        if best is not None:
+            return Proposal(number, best.pipeline, {"by": "promotion", "of": best.number})
         if len(left):
             place = int(left[0])
             return Proposal(number, self._list[place], {"by": "portfolio", "place": place}, fidelity)
-        if self.screen is not None and self._promoted() < self.promote:
-            best = self._best_screened()
-            if best is not None:
-                return Proposal(number, best.pipeline, {"by": "promotion", "of": best.number})
-            if self.history.pending:
-                return None
+        if promotes and self.history.pending:
+            return None
         if self._rest is None:
             raise Exhausted(f"all {len(self._list)} pipelines of the portfolio have been tried")
         return self._rest.suggest(number, rng)
+
+    def _due(self, is_screening: bool) -> int:
+        """How many should have been promoted by now: in proportion to what was screened, in the end all."""
+        if not is_screening:
+            return self.promote
+        screened = sum(trial.proposal.fidelity == self.screen for trial in self.history)
+        return self.promote * screened // len(self._list)
 
     def _promoted(self) -> int:
         made = [*(t.proposal for t in self.history), *self.history.pending.values()]
@@ -190,5 +197,6 @@ class Default(Portfolio):
     def prepare(self) -> None:
         from headstart.space.catalog.portfolios import portfolio
 
-        self.pipelines = tuple(portfolio(self.task.space)) if self.task.candidates.pool is None else ()
+        rows = 0 if self.task.dataset is None else self.task.dataset.n_rows
+        self.pipelines = tuple(portfolio(self.task.space, rows)) if self.task.candidates.pool is None else ()
         super().prepare()

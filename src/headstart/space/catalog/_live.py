@@ -213,7 +213,7 @@ def forbidden(stages: Sequence[Stage]) -> list[Forbidden]:
 
 def boosters(ending: str) -> list[Algorithm]:
     """The boosters, their number of rounds left to early stopping; `ending` is ``"Classifier"`` or ``"Regressor"``."""
-    rounds: dict[str, Any] = {"n_estimators": 1500, "early_stopping_rounds": 50}
+    rounds: dict[str, Any] = {"n_estimators": 3000, "early_stopping_rounds": 50}
     rate = Float("learning_rate", 0.01, 0.3, log=True, default=0.06)
     shares = (Float("subsample", 0.4, 1.0, default=0.9), Float("colsample_bytree", 0.3, 1.0, default=0.8))
     penalties = (

@@ -3,11 +3,16 @@
 For the default spaces the lists are our choice: one pipeline of each strong family with settings that are common
 practice, then variations of boosters, which win most often. For any other space it is the default pipeline of each
 algorithm of the last stage.
+
+Which are cheap and strong depends on the rows. On large tables LightGBM comes first with the settings of its makers:
+many rows need less sampling and shrinkage. Forests take several times as long as boosters, and products of columns,
+neighbours and scikit-learn's booster may not end in time: they come last. Kernel machines and Gaussian processes, whose
+cost grows with the square of the rows or which see a few hundred of them, are left to the search that follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headstart.errors import SpaceError
@@ -16,6 +21,12 @@ from headstart.space.space import PipelineSpace
 
 Entry = tuple[Mapping[str, str], Mapping[str, Any]]
 """Algorithms by stage, and what differs from the defaults of the estimator."""
+
+LARGE_ROWS = 10_000
+_PLAIN = {"learning_rate": 0.1, "subsample": 1.0, "colsample_bytree": 1.0, "reg_lambda": 1e-6}
+_FIRST_ON_LARGE: list[Entry] = [({"estimator": "lightgbm"}, {**_PLAIN, "num_leaves": leaves}) for leaves in (31, 15)]
+_SLOW_ON_LARGE = ("random_forest", "extra_trees", "knn", "hist_gradient_boosting", "polynomial")
+_NOT_ON_LARGE = ("kernel_svm", "gaussian_process")
 
 _BOTH: list[Entry] = [
     ({"estimator": "lightgbm"}, {"learning_rate": 0.1, "num_leaves": 15}),
@@ -52,8 +63,8 @@ _LISTS: dict[str, list[Entry]] = {
 }
 
 
-def portfolio(space: PipelineSpace) -> list[Pipeline]:
-    """Pipelines of a space in the order they are worth trying.
+def portfolio(space: PipelineSpace, rows: int = 0) -> list[Pipeline]:
+    """Pipelines of a space in the order they are worth trying on a table with so many rows.
 
     >>> from headstart.space import catalog
     >>> [p.algorithms[-1] for p in portfolio(catalog.load("classification"))][:3]
@@ -61,8 +72,15 @@ def portfolio(space: PipelineSpace) -> list[Pipeline]:
     """
     last = space.stages[-1]
     entries = _LISTS.get(space.name) or [({last.name: name}, {}) for name in last.names]
+    if space.name in _LISTS and rows > LARGE_ROWS:
+        kept = [entry for entry in entries[1:] if not _has(entry, _NOT_ON_LARGE)]
+        entries = [*_FIRST_ON_LARGE, *sorted(kept, key=lambda entry: _has(entry, _SLOW_ON_LARGE))]
     found = [pipeline for entry in entries if (pipeline := _made(space, *entry)) is not None]
     return list(dict.fromkeys(space.encode(found or [space.default()])))
+
+
+def _has(entry: Entry, algorithms: Sequence[str]) -> bool:
+    return not set(algorithms).isdisjoint(entry[0].values())
 
 
 def _made(space: PipelineSpace, algorithms: Mapping[str, str], changes: Mapping[str, Any]) -> Pipeline | None:
