@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -66,6 +68,17 @@ def _skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: o
     return True if str(getattr(obj, "__module__", "")).startswith("sklearn.") else None
 
 
+def _include(app: Sphinx, docname: str, source: list[str]) -> None:  # noqa: ARG001
+    """Put in files from the top of the repository, where links are written from there."""
+
+    def content(found: re.Match[str]) -> str:
+        text = (Path(app.srcdir).parent / found[1]).read_text(encoding="utf-8")
+        text = re.sub(r"\]\((CONTRIBUTING|SECURITY|CHANGELOG)\.md", lambda name: name[0].lower(), text)
+        return text.replace("](docs/", "](").replace("](examples/", "](../examples/")
+
+    source[0] = re.sub(r"```\{include\} \.\./(\w+\.md)\n```", content, source[0])
+
+
 def _keep_together(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG001
     """A number and its interval stay in one line."""
     for text in list(doctree.findall(nodes.Text)):
@@ -75,5 +88,6 @@ def _keep_together(app: Sphinx, doctree: nodes.document) -> None:  # noqa: ARG00
 
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-skip-member", _skip)
+    app.connect("source-read", _include)
     app.connect("doctree-read", _keep_together)
     app.add_directive("registered", Registered)
