@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn import discriminant_analysis, linear_model
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -137,7 +136,6 @@ def _seeded(model):
     return {"random_state": 0} if "random_state" in model.get_params() else {}
 
 
-@pytest.mark.skipif(sklearn.__version__.startswith("1.8."), reason="1.8 divides by n - 1, ours and 1.9 by n")
 @pytest.mark.parametrize("reg_param", [0.0, 0.3, 1.0])
 def test_qda_agrees_with_scikit_learn_where_it_works(reg_param):
     X, y = data(200)
