@@ -51,7 +51,7 @@ def test_the_script_of_the_readme(tmp_path):
         ("own_metric_and_splitter", 2, "share predicted positive"),
         ("own_search_space", 3, "neighbours"),
         ("resume", 1, "from the store"),
-        ("constraints", 2, "false positive rate on test rows"),
+        ("under_constraints", 2, "false positive rate on test rows"),
         ("knowledge", 2, "chosen by: ['portfolio'"),
         ("plugin", 7, "'bayes'"),
         ("replay", 6, "linear_factors"),

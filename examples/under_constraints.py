@@ -1,6 +1,6 @@
 """A model that must be fast, small and careful with false alarms.
 
-Run: python examples/constraints.py [EVALUATIONS]
+Run: python examples/under_constraints.py [EVALUATIONS]
 
 All constraints: docs/constraints.md.
 """
