@@ -5,12 +5,14 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from headstart import HeadstartClassifier
+from headstart import HeadstartClassifier, registry
+from headstart.replay.protocol import Method
 from headstart.testing import MetaFeaturesContract, OptimizerContract, SurrogateContract
 
 ROOT = Path(__file__).parents[1]
@@ -49,15 +51,20 @@ def test_the_script_of_the_readme(tmp_path):
         ("own_metric_and_splitter", 2, "share predicted positive"),
         ("own_search_space", 3, "neighbours"),
         ("resume", 1, "from the store"),
+        ("under_constraints", 2, "false positive rate on test rows"),
+        ("knowledge", 2, "chosen by: ['portfolio'"),
+        ("plugin", 7, "'bayes'"),
+        ("replay", 6, "linear_factors"),
     ],
 )
 def test_examples(name, budget, shown, tmp_path, monkeypatch, capsys):
     script = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").replace("time_budget=10", "evaluations=3")
     if name != "own_search_space":  # one of them in the sandbox
         script = re.sub(r"= (Headstart(?:Classifier|Regressor))\(", r"= \1(sandbox=False, ", script)
-        assert "sandbox=False" in script
+        assert name == "replay" or "sandbox=False" in script
     (tmp_path / f"{name}.py").write_text(script, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(registry._added, "surrogate", {})  # what an example registers goes with it
     monkeypatch.setattr(sys, "argv", [f"{name}.py", str(budget)])
     runpy.run_path(f"{name}.py", run_name="__main__")
     assert shown in capsys.readouterr().out
@@ -75,7 +82,7 @@ def test_the_script_of_a_study(tmp_path, monkeypatch, capsys):
 
 
 namespace = {"__name__": "docs"}
-for block in blocks("docs/plugins.md", "python")[:3]:
+for block in (*blocks("docs/plugins.md", "python")[:3], blocks("CONTRIBUTING.md", "python")[0]):
     exec(block, namespace)
 
 
@@ -87,6 +94,24 @@ class TestTheOptimizerOfTheDocs(OptimizerContract):
 class TestTheSurrogateOfTheDocs(SurrogateContract):
     def make(self):
         return namespace["Neighbours"]()
+
+
+class TestTheMethodToContribute(SurrogateContract):
+    def make(self):
+        return namespace["Linear"]()
+
+
+def test_the_test_and_the_experiment_to_contribute(monkeypatch):
+    room, test, experiment = blocks("CONTRIBUTING.md", "python")[1:]
+    assert "headstart.methods.linear.surrogate import Linear" in room
+    monkeypatch.setitem(sys.modules, "headstart.methods.linear", SimpleNamespace(Linear=namespace["Linear"]))
+    written = {"__name__": "test_linear"}
+    exec(test, written)
+    written["test_agrees_with_a_gaussian_process_with_a_linear_kernel"]()
+    monkeypatch.setitem(registry._added, "surrogate", {"linear": namespace["Linear"]})
+    exec(experiment, written)
+    (declared,) = written["EXPERIMENTS"].values()
+    assert all(Method.of(method).make() is not None for method in declared.kind.methods)
 
 
 class TestTheMetaFeaturesOfTheDocs(MetaFeaturesContract):

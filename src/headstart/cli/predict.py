@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from headstart.cli.folder import find_model, load_model, read_json
-from headstart.errors import HeadstartError, InvalidInput, MissingDependency, ModelFileError
+from headstart.errors import HeadstartError, InvalidInput, ModelFileError
 from headstart.files import replace_file, writable_file
 
 if TYPE_CHECKING:
@@ -72,8 +71,6 @@ def _check_out(out: Path, others: tuple[Path, ...]) -> None:
     name = out.name.lower()
     if not name.endswith((*_TEXT, *_PARQUET)):
         raise InvalidInput(f"--out must end in .csv or .parquet, got {out.name!r}; leave it out to print CSV")
-    if name.endswith(_PARQUET) and find_spec("pyarrow") is None:
-        raise MissingDependency('Parquet files need pyarrow: pip install "headstart[parquet]"')
     check_apart(out, others)
 
 

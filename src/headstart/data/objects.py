@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 from scipy import sparse
 
 from headstart.data.errors import TableError
-from headstart.errors import MissingDependency
 
 
 def frame_of_object(source: Any) -> pd.DataFrame:
@@ -83,8 +81,6 @@ def _named_by_position(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_polars(source: Any) -> pd.DataFrame:
-    if find_spec("pyarrow") is None:
-        raise MissingDependency('polars tables need pyarrow: pip install "headstart[parquet]"')
     if hasattr(source, "collect"):
         source = source.collect()
     if not hasattr(source, "columns"):

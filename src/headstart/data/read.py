@@ -2,7 +2,7 @@
 
 ====================================  =======================================================================
 ``.csv .tsv .tab .txt .data .dat``    delimited text; how it is written is found out, see `headstart.data.dialect`
-``.parquet .pq``, ``.feather``        need pyarrow (``pip install "headstart[parquet]"``)
+``.parquet .pq``, ``.feather``        columns are read with pyarrow
 ``.arff``                             see `headstart.data.arff`
 ``.jsonl .ndjson``, ``.json``         one record per line; a list of records, or lists by column name
 ``.xlsx .xlsm``                       the first sheet or the one named; needs openpyxl (``headstart[excel]``)
@@ -228,8 +228,6 @@ def _whole_text(stream: BinaryIO) -> str:
 
 def _read_columnar(stream: BinaryIO, suffix: str) -> pd.DataFrame:
     what = "Feather" if suffix == ".feather" else "Parquet"
-    if find_spec("pyarrow") is None:
-        raise MissingDependency(f'{what} files need pyarrow: pip install "headstart[parquet]"')
     import pyarrow as pa
 
     reader: Any = pd.read_feather if suffix == ".feather" else pd.read_parquet
