@@ -9,12 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_wine
+from tied import tied_space
 
 from headstart.data.dataset import Dataset
 from headstart.errors import SpaceError
 from headstart.evaluation.live import fit_model
 from headstart.evaluation.prediction import predict_model
-from headstart.space import Algorithm, Candidates, Categorical, Pipeline, PipelineSpace, Stage, catalog
+from headstart.space import Candidates, Pipeline, PipelineSpace, catalog
 from headstart.space.distinct import distinct
 
 WINE, CLASSES = load_wine(return_X_y=True, as_frame=True)
@@ -171,46 +172,13 @@ def test_what_is_merged_predicts_the_same(name, of, estimator, seed, other):
     two = variant(space, one, other)
     assume(is_allowed(space, two))
     stand_in, again = (candidates.encode([pipeline])[0] for pipeline in (one, two))
+    found, close = fitted(space, one, data), {"rtol": 1e-6, "atol": 1e-9}  # sums depend on how a table lies in memory
     if stand_in == again:
-        np.testing.assert_array_equal(fitted(space, one, data), fitted(space, two, data))
-    np.testing.assert_array_equal(fitted(space, one, data), fitted(space, stand_in, data))
+        np.testing.assert_allclose(found, fitted(space, two, data), **close)
+    np.testing.assert_allclose(found, fitted(space, stand_in, data), **close)
 
 
 # -- candidates ---------------------------------------------------------------------------------------------------
-
-
-def tied_space():
-    """Doing nothing to missing numbers or categories is for trees alone, and only without scaling."""
-    impute = "sklearn.impute:SimpleImputer"
-    return PipelineSpace(
-        "tied",
-        [
-            Stage(
-                "imputation",
-                [
-                    Algorithm("none"),
-                    Algorithm("mean", impute, [Categorical("add_indicator", (False, True))], {"strategy": "mean"}),
-                    Algorithm("zero", impute, fixed={"strategy": "constant", "missing_values": 0}),
-                ],
-                columns="numeric",
-            ),
-            Stage("encoding", [Algorithm("native"), Algorithm("one_hot", "sklearn:OneHot")], columns="categorical"),
-            Stage("scaling", [Algorithm("none"), Algorithm("standard", "sklearn.preprocessing:StandardScaler")]),
-            Stage(
-                "estimator",
-                [
-                    Algorithm("tree", "sklearn.tree:DecisionTreeClassifier", [Categorical("max_depth", (1, 2, 3))]),
-                    Algorithm("linear", "sklearn.linear_model:RidgeClassifier"),
-                ],
-            ),
-        ],
-        forbidden=[
-            {"imputation": ["none"], "estimator": ["linear"]},
-            {"imputation": ["none"], "scaling": ["standard"]},
-            {"encoding": ["native"], "estimator": ["linear"]},
-            {"encoding": ["native"], "scaling": ["standard"]},
-        ],
-    )
 
 
 @pytest.mark.parametrize("of", ["numbers", "mixed", "numbers first", "categories"])

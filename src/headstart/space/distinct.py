@@ -1,8 +1,9 @@
 """`distinct`: the pipelines of a space that differ on a table, each once.
 
 On a table without missing numbers all imputers do nothing, and on one without categories no encoder has anything to do.
-Pipelines that differ in nothing else are then equal: fitted to any rows of the table they predict the same. They are
-searched as one, under the name of the first that the rest of the pipeline allows, with default hyper-parameters.
+Pipelines that differ in nothing else are then equal: fitted to any rows of the table they predict the same, but for
+rounding. They are searched as one, under the name of the first that the rest of the pipeline allows, with default
+hyper-parameters.
 
 =================================================  ===============================================================
 a table without                                    makes equal
