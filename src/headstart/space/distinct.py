@@ -134,6 +134,12 @@ class Distinct:
         """Whether any pipelines are equal."""
         return bool(self._equal)
 
+    def over(self, space: PipelineSpace) -> Candidates:
+        """The same for a space with these stages and algorithms, such as one without hyper-parameters."""
+        nothing = [np.zeros(len(stage.algorithms), dtype=bool) for stage in space.stages]
+        found = Distinct(space, [self._equal.get(s, none) for s, none in enumerate(nothing)], self._reordered)
+        return found if found.merges else space
+
     # -- from a pipeline to the one that stands for it ------------------------------------------------------------
 
     def _merged(self, encoded: Encoded) -> Encoded:
