@@ -32,8 +32,9 @@ TARGETS = {"gp": 150, "forest": 400}
 """Milliseconds that a suggestion may take on a quiet machine."""
 
 
-def pool_as_wide_as_pmf(n_pipelines: int, rng: np.random.Generator) -> Encoded:
-    """Random pipelines with as many stages, algorithms and columns as those of PMF."""
+def recorded(n_pipelines: int, n_tasks: int, seed: int = 0) -> MetaDataset:
+    """Related tasks over random pipelines with as many stages, algorithms and columns as those of PMF."""
+    rng = np.random.default_rng(seed)
     widths = ((3, 5), (4, 9, 8, 6, 10, 9, 8, 10))
     space = PipelineSpace(
         "as_wide_as_pmf",
@@ -45,10 +46,10 @@ def pool_as_wide_as_pmf(n_pipelines: int, rng: np.random.Generator) -> Encoded:
             for s, stage in enumerate(widths)
         ],
     )
-    return space.sample(rng, n_pipelines)
+    return related(space.sample(rng, n_pipelines), n_tasks, rng)
 
 
-def recorded(drawn: Encoded, n_tasks: int, rng: np.random.Generator) -> MetaDataset:
+def related(drawn: Encoded, n_tasks: int, rng: np.random.Generator) -> MetaDataset:
     """Related tasks over these pipelines."""
     pipelines = Encoded(drawn.space, drawn.values, drawn.active, drawn.choice, ids=np.arange(len(drawn)))
     features = pipelines.features()
@@ -102,17 +103,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
 
-    rng = np.random.default_rng(0)
     task: Task
     replay: Objective
     if options.live is None:
-        meta = recorded(pool_as_wide_as_pmf(options.candidates, rng), options.tasks + 1, rng)
+        meta = recorded(options.candidates, options.tasks + 1)
         task, replay = recorded_task(meta, 0), Replay(meta, 0)
     else:
         space = catalog.load(options.live)
         if space.listed is None:
             raise SystemExit(f"space {space.name!r} cannot be listed; use tensor_oboe")
-        meta = recorded(space.listed, options.tasks + 1, rng)
+        meta = related(space.listed, options.tasks + 1, np.random.default_rng(0))
         task, replay = Task(space), LiveReplay(meta, 0)
     learned_from = meta.select(range(1, options.tasks + 1))
     runs: dict[str, Optimizer] = {}

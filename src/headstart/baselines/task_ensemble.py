@@ -255,6 +255,7 @@ class BasePredictions:
         if not len(used):
             return total
         columns = self._columns(encoded)
+        together: NDArray[np.floating[Any]]
         if columns is None:
             together = np.stack([self._predicted("mean", t, encoded) for t in used.tolist()])
             rows = np.arange(len(used))
