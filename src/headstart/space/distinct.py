@@ -86,8 +86,11 @@ def _has_missing_numbers(dataset: Dataset) -> bool:
         return not bool(np.isfinite(dataset.X.data).all())
     from headstart.components.prepare import PrepareTable
 
-    kinds = {name: kind for name, kind in dataset.preparation.items() if kind not in ("categorical", "text")}
-    return bool(PrepareTable(kinds).fit_transform(dataset.X).isna().any(axis=None))
+    return any(  # one column at a time, for memory, and up to the first that has one
+        PrepareTable({name: kind}).fit_transform(dataset.X[[name]]).isna().any(axis=None)
+        for name, kind in dataset.preparation.items()
+        if kind not in ("categorical", "text", "id", "constant")
+    )
 
 
 def _only_imputes(algorithm: Algorithm) -> bool:
