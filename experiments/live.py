@@ -38,7 +38,8 @@ from headstart.optimizers.warm_start import N_INITIAL
 from headstart.replay.protocol import Method
 from headstart.replay.results import MethodResults, half_width, ranks, rounded, shown
 from headstart.replay.runner import run_method, seed_of_run
-from headstart.space import catalog
+from headstart.space import Candidates, catalog
+from headstart.space.distinct import distinct
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
 from headstart.study import Study
@@ -256,10 +257,10 @@ class ByOptimizer:
     optimizer: Optimizer
 
     def search(
-        self, space: PipelineSpace, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
+        self, candidates: Candidates, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
     ) -> list[Step]:
         """The pipelines that were evaluated at full fidelity."""
-        study = Study(Task(space, initial=initial), objective, self.optimizer, seed=seed, limits=budget.limits)
+        study = Study(Task(candidates, initial=initial), objective, self.optimizer, seed=seed, limits=budget.limits)
         began = time.time()
         history = study.run(seconds=budget.seconds, evaluations=budget.evaluations)
         return [
@@ -340,7 +341,8 @@ def run_table(
         if c.sandbox:
             objective = stack.enter_context(Sandbox(objective))
             objective.warm()
-        steps = searcher.search(c.space, objective, seed_of_run(int(table.id), SEED), budget, initial)
+        candidates = distinct(c.space, ready.dataset)
+        steps = searcher.search(candidates, objective, seed_of_run(int(table.id), SEED), budget, initial)
     readings = [read_off(steps, seconds) for seconds in c.budgets]
     scores: dict[Pipeline | None, float] = {None: refit.without()}
     for best in {reading.best.pipeline: reading.best for reading in readings if reading.best is not None}.values():

@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator
 from headstart.errors import InvalidInput, MissingDependency, SpaceError
 from headstart.evaluation.objective import Objective
 from headstart.optimizers.base import evaluation_seed
+from headstart.space.candidates import Candidates
 from headstart.space.parameters import Categorical, Integer
 from headstart.space.pipeline import Pipeline, Value
 from headstart.space.space import PipelineSpace
@@ -72,7 +73,7 @@ class Tpot:
         return {"name": "Tpot", "population_size": self.population_size}
 
     def search(
-        self, space: PipelineSpace, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
+        self, candidates: Candidates, objective: Objective, seed: int, budget: Budget, initial: Sequence[Pipeline]
     ) -> list[Step]:
         """Evolve pipelines until the budget is used up; it begins with a population of its own."""
         if initial:
@@ -88,7 +89,7 @@ class Tpot:
             if time.time() >= deadline or len(steps) == budget.evaluations:
                 return float("nan")
             try:
-                pipeline = read_individual(space, individual)
+                pipeline = read_individual(candidates.space, individual)
             except SpaceError:  # a forbidden combination, of which TPOT does not know
                 return float("nan")
             own = evaluation_seed(seed, len(steps))
@@ -114,7 +115,7 @@ class Tpot:
             ):
                 warnings.simplefilter("ignore")
                 estimator(
-                    search_space=tpot_space(space),
+                    search_space=tpot_space(candidates.space),
                     scorers=[],
                     scorers_weights=[],
                     other_objective_functions=[_Score(token)],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 
@@ -224,15 +225,56 @@ def recorded(pipelines):
     )
 
 
-def test_the_size_of_a_space_is_the_number_of_its_pipelines():
-    space = finite_space()
-    assert space.size == len(all_of(space)) == 24
-    assert space.select(exclude=["estimator.a"]).size == 6
-    assert small_space().size is None
-    assert space.extend("estimator", Algorithm("c", params=[Float("z", 0, 1)])).size is None
-    child = Integer("n", 1, 3, when={"x": ["p"]})
-    assert space.extend("estimator", Algorithm("c", params=[Categorical("x", ["p", "q"]), child])).size is None
-    assert PipelineSpace("f", space.stages, forbidden=[{"scaler": ["none"], "estimator": ["b"]}]).size is None
+class TestListed:
+    @pytest.mark.parametrize(
+        ("changes", "count"),
+        [
+            ({}, 24),
+            ({"forbidden": [{"scaler": ["none"], "estimator": ["b"]}]}, 21),
+            ({"forbidden": [{"scaler": ["none"], "estimator.x": ["p", "q"]}]}, 18),
+            ({"free_order": True}, 24),
+        ],
+    )
+    def test_holds_every_pipeline_once(self, changes, count):
+        space = PipelineSpace("finite", finite_space().stages, **changes)
+        assert len(space.listed) == count
+        assert set(space.listed.ids) == set(all_of(space).ids)
+        assert space.encode(list(space.listed)).ids.tolist() == space.listed.ids.tolist()
+        assert space.listed is space.listed
+
+    def test_orders_and_conditions_count(self):
+        steps = [Stage(name, [Algorithm("none"), Algorithm("some")]) for name in ("first", "second")]
+        child = Integer("n", 1, 3, log=True, when={"x": ["p"]})
+        last = Stage("estimator", [Algorithm("a", params=[Categorical("x", ["p", "q"]), child])])
+        space = PipelineSpace("ordered", [*steps, last], free_order=True)
+        assert len(space.listed) == len(all_of(space)) == 2 * 2 * (3 + 1) * 2
+        assert set(space.listed.ids) == set(all_of(space).ids)
+
+    def test_none_without_an_end_or_with_too_many(self):
+        assert small_space().listed is None
+        large = Algorithm("c", params=[Integer("n", 1, 25_000)])
+        assert len(PipelineSpace("large", [Stage("estimator", [large])]).listed) == 25_000
+        assert finite_space().extend("estimator", large).listed is None
+
+    def test_stays_behind_when_a_space_is_sent_to_a_worker(self):
+        space = finite_space()
+        assert len(space.listed) == 24
+        sent = pickle.loads(pickle.dumps(space))
+        assert sent == space
+        assert "listed" not in vars(sent)
+
+
+def test_pipelines_are_found_by_what_they_are():
+    everything = all_of(finite_space())
+    wanted = np.where(np.arange(24) < 10, np.arange(24), -1)
+    for some in (recorded(everything)[:10], everything[:10]):
+        np.testing.assert_array_equal(some.find(everything), wanted)
+        np.testing.assert_array_equal(some.find(recorded(everything)), wanted)
+        # another space
+        assert (some.find(all_of(finite_space().select(exclude=["estimator.b"]))) == -1).all()
+    # known ids with another content
+    others = recorded(everything.take(np.arange(24)[::-1]))
+    np.testing.assert_array_equal(recorded(everything)[:10].find(others)[:10], [-1] * 10)
 
 
 class TestPool:
@@ -284,33 +326,6 @@ class TestPool:
         part = pool.pool.take(knn)
         distance = (np.where(part.active, part.values - 0.5, 0) ** 2).sum(1)
         assert found.ids[0] == part.ids[distance.argmin()]
-
-    def test_finds_pipelines_by_what_they_are(self):
-        everything = all_of(finite_space())
-        pool = Pool(recorded(everything.take(np.arange(10))))
-        wanted = np.where(np.arange(24) < 10, np.arange(24), -1)
-        np.testing.assert_array_equal(pool.find(everything), wanted)
-        np.testing.assert_array_equal(pool.find(recorded(everything)), wanted)
-        # a known id with another content, and another space
-        np.testing.assert_array_equal(pool.find(recorded(everything.take(np.arange(24)[::-1])))[:10], [-1] * 10)
-        assert (pool.find(all_of(finite_space().select(exclude=["estimator.b"]))) == -1).all()
-
-    def test_covers_a_space_of_which_it_has_all_pipelines(self):
-        space = finite_space()
-        everything = recorded(all_of(space))
-        smaller = space.select(exclude=["estimator.a"])
-        assert Pool(everything).covers(space)
-        assert Pool(everything).covers(smaller)
-        b = everything.choice[:, 1] == 1
-        assert Pool(everything.take(b)).covers(smaller)
-        assert not Pool(everything.take(b)).covers(space)
-        assert not Pool(everything.take(np.flatnonzero(b)[1:])).covers(smaller)
-        # as many as there are, but one of them twice
-        twice = np.r_[np.arange(23), 0]
-        repeated = everything.take(twice)
-        again = Encoded(space, repeated.values, repeated.active, repeated.choice, ids=np.arange(24))
-        assert not Pool(again).covers(space)
-        assert not Pool(small_meta().pipelines).covers(small_space())
 
 
 def pool_rows(meta):

@@ -144,7 +144,7 @@ class ABLR(MetaTrained):
         return self
 
     def predict(self, encoded: Encoded) -> Prediction:
-        features = self.cached_for_pool("features", encoded, self._features)
+        features = self.cached_for_candidates("features", encoded, self._features)
         with one_blas_thread():
             mean, std = self._regression.posterior(features)
         scale = self._standardisation.scale

@@ -202,10 +202,11 @@ class RestrictedCandidates:
     def __init__(self, candidates: Candidates, region: Region) -> None:
         self._all = candidates
         self._region = region
-        self._pool: Pool | None = None
-        if candidates.pool is not None:
-            inside = region.contains(candidates.pool)
-            self._pool = Pool(candidates.pool.take(inside) if inside.any() else candidates.pool)
+        self.listed = candidates.listed
+        if self.listed is not None:
+            inside = region.contains(self.listed)
+            self.listed = self.listed.take(inside) if inside.any() else self.listed
+        self._pool = None if candidates.pool is None or self.listed is None else Pool(self.listed)
 
     @property
     def space(self) -> PipelineSpace:
@@ -254,8 +255,8 @@ class Ellipsoid(Optimizer):
     - Enclosed are the `best_of_each` best pipelines of each training task (one is what was published); of equally good
       ones those with the better mean rank over all tasks.
     - ``"ellipsoid"``: see `EllipsoidRegion`. ``"box"``: see `BoxRegion`.
-    - On a pool the candidates inside are searched; when they are used up, the others follow at random. On a whole space
-      samples and neighbours outside are rejected.
+    - Where candidates can be listed, those inside are searched; when they are used up, the others follow at random. In
+      a larger space samples and neighbours outside are rejected.
 
     On spaces with many algorithms the regions are large: the best pipelines of some hundred tasks are spread over
     most of them.

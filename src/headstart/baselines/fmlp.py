@@ -296,7 +296,7 @@ class FMLP(MetaTrained):
 
     def predict(self, encoded: Encoded) -> Prediction:
         points = self.points(encoded)
-        base = self.cached_for_pool("base", encoded, self._base)
+        base = self.cached_for_candidates("base", encoded, self._base)
         mean, std = np.empty(len(points)), np.empty(len(points))
         with one_blas_thread():
             for start in range(0, len(points), _BLOCK):

@@ -208,7 +208,7 @@ class FSBO(MetaTrained):
 
     def predict(self, encoded: Encoded) -> Prediction:
         if self._tuned is None:
-            embedded = self.cached_for_pool("embedded", encoded, self._embed)
+            embedded = self.cached_for_candidates("embedded", encoded, self._embed)
         else:
             embedded = self._embed(self.points(encoded), self._tuned)
         mean, std = self._process.posterior(embedded)

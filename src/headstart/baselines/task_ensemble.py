@@ -23,7 +23,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -37,7 +37,6 @@ from headstart.numerics.hyperparameters import Hyperparameters, spread_over_rank
 from headstart.numerics.kernels import CrossKernel, KernelName
 from headstart.numerics.standardisation import Standardisation
 from headstart.numerics.threads import one_blas_thread
-from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.task import Task
@@ -124,11 +123,6 @@ class BaseModels:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
-    def known(self) -> Pool:
-        """All recorded pipelines; ``known.rows(ids)`` are their columns."""
-        return Pool(self.pipelines)
-
-    @cached_property
     def means(self) -> Singles:
         """μ (T, P) of all recorded pipelines."""
         features = self.pipelines.features()
@@ -177,8 +171,8 @@ class BaseModels:
 class BasePredictions:
     """What the models of training tasks predict for the candidates of one task.
 
-    Recorded pipelines are looked up. Others are predicted by the models themselves, and what was predicted for one that
-    was tried is kept.
+    Those of a pool of recorded pipelines are looked up. Others are predicted by the models themselves, and what was
+    predicted for one that was tried, or for all candidates at once, is kept.
 
     Parameters
     ----------
@@ -194,17 +188,19 @@ class BasePredictions:
         self._pool = task.candidates.pool
         self._pool_columns = None if self._pool is None else self._recorded(self._pool)
         self._pool_means: Singles | None = None
+        self._listed = task.candidates.listed
+        self._of_listed: dict[tuple[str, int], Array] = {}
         self._tried: dict[int, Array] = {}
 
-    def _recorded(self, pool: Encoded) -> Rows | None:
-        """Columns of a pool's pipelines, if all of them are recorded in the meta-dataset that was learned from."""
-        columns = self._models.known.find(pool)
+    def _recorded(self, encoded: Encoded) -> Rows | None:
+        """Columns of these pipelines, if all of them are recorded in the meta-dataset that was learned from."""
+        columns = self._models.pipelines.find(encoded)
         return None if (columns < 0).any() else columns
 
     def _columns(self, encoded: Encoded) -> Rows | None:
         if self._pool_columns is None or encoded is self._pool:
             return self._pool_columns
-        return self._models.known.rows(encoded.ids)
+        return self._recorded(encoded)
 
     def _points(self, encoded: Encoded) -> Array:
         return (encoded if self._in_place else encoded.to(self._models.pipelines.space)).features()
@@ -245,10 +241,9 @@ class BasePredictions:
         """Σ_t w_t² σ_t²(x): shape ``(n,)``."""
         variance = np.zeros(len(encoded))
         columns = self._columns(encoded)
-        points = self._points(encoded) if columns is None else np.zeros((0, 0))
         for task in np.flatnonzero(weights).tolist():
             if columns is None:
-                std = self._models.std(task, points)
+                std = self._predicted("std", task, encoded)
             else:
                 std = self._models.stds[task, columns].astype(np.float64)
             variance += (weights[task] * std) ** 2
@@ -260,17 +255,27 @@ class BasePredictions:
         if not len(used):
             return total
         columns = self._columns(encoded)
-        points = self._points(encoded) if columns is None else np.zeros((0, 0))
-        together = None if columns is None else self._looked_up(encoded, columns)
+        together: NDArray[np.floating[Any]]
+        if columns is None:
+            together = np.stack([self._predicted("mean", t, encoded) for t in used.tolist()])
+            rows = np.arange(len(used))
+        else:
+            together, rows = self._looked_up(encoded, columns), used
         with one_blas_thread():
             for start in range(0, len(encoded), _BLOCK):
                 block = slice(start, start + _BLOCK)
-                if together is None:
-                    means = np.stack([self._models.mean(t, points[block]) for t in used.tolist()])
-                else:
-                    means = together[used, block].astype(np.float64)
-                total[block] = weights[used] @ change(means)
+                total[block] = weights[used] @ change(together[rows, block].astype(np.float64))
         return total
+
+    def _predicted(self, what: Literal["mean", "std"], task: int, encoded: Encoded) -> Array:
+        """μ or σ of one task: shape ``(n,)``; kept for all candidates, which come every time."""
+        if (what, task) in self._of_listed and encoded is self._listed:
+            return self._of_listed[what, task]
+        model = self._models.mean if what == "mean" else self._models.std
+        found = model(task, self._points(encoded))
+        if encoded is self._listed:
+            self._of_listed[what, task] = found
+        return found
 
     def _looked_up(self, encoded: Encoded, columns: Rows) -> Singles:
         """μ of all tasks, shape ``(T, n)``; kept for the pool, whose columns are scattered over those of the matrix."""

@@ -40,6 +40,7 @@ from headstart.optimizers.base import Optimizer, evaluation_seed
 from headstart.optimizers.portfolio import Default
 from headstart.optimizers.warm_start import N_INITIAL, with_warm_start
 from headstart.registry import create
+from headstart.space.distinct import distinct
 from headstart.store import Store
 from headstart.study import Study
 from headstart.task import Task
@@ -116,7 +117,7 @@ class Run:
         weakref.finalize(self, self.store.close)
         self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None)
         self.task = Task(
-            self.space,
+            distinct(self.space, dataset),
             key=self._key(self.plan.splits),
             metric=self.metric.name,
             dataset=dataset,

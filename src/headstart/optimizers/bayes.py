@@ -28,8 +28,8 @@ class Bayes(Optimizer):
     """Fit a surrogate to the history, try the candidate with the highest acquisition (Jones, Schonlau & Welch, Journal
     of Global Optimization 1998).
 
-    On a pool every candidate is scored. On a whole space candidates are random samples and the neighbours of the best
-    pipelines so far, improved by local search.
+    Where the candidates can be listed, every one is scored. In a larger space candidates are random samples and the
+    neighbours of the best pipelines so far, improved by local search.
 
     Constraints of the history are a part of the search: to the acquisition's score, which is a logarithm, is added the
     logarithm of the probability that all of them hold (see `headstart.surrogates.feasibility`). Improvement is then
@@ -43,11 +43,11 @@ class Bayes(Optimizer):
         Random pipelines before the surrogate is trusted; initial pipelines of the task count. One that has learned from
         other tasks is trusted at once.
     n_samples
-        Random candidates for each suggestion on a whole space.
+        Random candidates for each suggestion in a space that cannot be listed.
     n_starts
-        Local searches for each suggestion on a whole space, half from the best candidates, half from the best trials.
+        Local searches for each suggestion in such a space, half from the best candidates, half from the best trials.
     n_polished
-        How many of the best candidates of a whole space L-BFGS-B moves on in their real-valued hyper-parameters.
+        How many of its best candidates L-BFGS-B moves on in their real-valued hyper-parameters.
     random_share
         Share of suggestions that are random, against a surrogate that misleads.
     """
@@ -92,11 +92,12 @@ class Bayes(Optimizer):
         self._model.fit(history)
         score = scores_of(self._model, self._acquisition, history)
         tried = tried_ids(self.history)
-        if self.task.candidates.pool is not None:
-            found = self.task.candidates.pool  # all of it, so that what is computed once for a pool serves again
+        everything = self.task.candidates.listed
+        if everything is not None:
+            found = everything  # all of it, so that what is computed once for all candidates serves again
             left = ~np.isin(found.ids, tried)
             if not left.any():
-                raise Exhausted(f"all {len(found)} recorded pipelines have been tried")
+                raise Exhausted(f"all {len(found)} candidates have been tried")
             scores = score(found)
         else:
             found, scores = self._search(history, score, tried, rng)

@@ -29,19 +29,19 @@ class Enumeration(Optimizer):
         return Proposal(number, draw_untried(self.history, rng)[0], {"by": "random"})
 
     def _defaults(self) -> Iterator[Encoded]:
-        space = self.task.space
+        space, candidates = self.task.space, self.task.candidates
 
         def structures(given: dict[str, str]) -> Iterator[dict[str, str]]:
             if len(given) == len(space.stages):
                 yield given
                 return
             stage = space.stages[-1 - len(given)].name  # the last stage first: it forbids most
-            for name in space.allowed(given)[stage]:
+            for name in candidates.allowed(given)[stage]:
                 yield from structures({**given, stage: name})
 
         for given in structures({}):
             try:
-                found = space.encode([space.default(given)])
+                found = candidates.encode([space.default(given)])
             except SpaceError:  # forbidden with any hyper-parameters
                 continue
             yield from [found] if found.order is None else [found.with_order(order) for order in space.orders]

@@ -30,16 +30,16 @@ def draw_untried(history: History, rng: np.random.Generator, fidelity: Fidelity 
     """One random candidate that was not tried yet; raises `Exhausted` when none is left or can be found."""
     candidates = history.candidates
     tried = tried_ids(history, fidelity)
-    if candidates.pool is not None:
-        left = untried(candidates.pool, tried)
-        if len(left) == 0:
-            raise Exhausted(f"all {len(candidates.pool)} recorded pipelines have been tried")
-        return left.take([int(rng.integers(len(left)))])
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS if candidates.pool is None else 0):  # a space by the weights of its algorithms
         # One at first, for speed; many when the space is small and nearly used up.
         left = untried(candidates.sample(rng, 1 if attempt == 0 else 64), tried)
         if len(left):
             return left.take([0])
+    if candidates.listed is not None:
+        left = untried(candidates.listed, tried)
+        if len(left) == 0:
+            raise Exhausted(f"all {len(candidates.listed)} candidates have been tried")
+        return left.take([int(rng.integers(len(left)))])
     raise Exhausted(f"no pipeline of space {candidates.space.name!r} is left that was not tried")
 
 

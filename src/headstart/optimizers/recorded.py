@@ -14,8 +14,8 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.normalisation import mean_ranks
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, tried_ids
-from headstart.space.candidates import Candidates, Pool, find_ids
-from headstart.space.encoded import Encoded
+from headstart.space.candidates import Candidates
+from headstart.space.encoded import Encoded, find_ids
 from headstart.space.pipeline import Pipeline
 from headstart.space.space import PipelineSpace
 from headstart.trials import FULL, Fidelity, Proposal
@@ -29,7 +29,8 @@ class KnownCandidates:
 
     In a pool they are those whose ids are in the meta-dataset. In a whole space they are the recorded pipelines that
     belong to it, with algorithms and hyper-parameters of the same names: each is decoded and encoded again, and what
-    the space does not have, does not allow or forbids is passed over.
+    the space does not have, does not allow or forbids is passed over. Of those that the table makes equal, the one that
+    stands for them is taken, if it is recorded, else the first.
 
     Parameters
     ----------
@@ -42,9 +43,12 @@ class KnownCandidates:
     def __init__(self, recorded: Encoded, candidates: Candidates) -> None:
         pool = candidates.pool
         if pool is None:
-            self.encoded, self.columns = _embedded(recorded, candidates.space)
+            belonging, columns = _embedded(recorded, candidates.space)
+            encoded = candidates.encode(belonging)
+            first = _first(encoded.ids, encoded.ids == belonging.ids)
+            self.encoded, self.columns = encoded.take(first), columns[first]
         else:
-            columns = Pool(recorded).find(pool) if len(recorded) else np.full(len(pool), -1, dtype=np.int64)
+            columns = recorded.find(pool)
             self.encoded, self.columns = pool.take(columns >= 0), columns[columns >= 0]
         self._sorted = np.argsort(self.encoded.ids, kind="stable")
 
@@ -57,12 +61,9 @@ class KnownCandidates:
 
 
 def _embedded(recorded: Encoded, space: PipelineSpace) -> tuple[Encoded, Rows]:
-    """Recorded pipelines as pipelines of a space, each once, and their columns."""
+    """Recorded pipelines as pipelines of a space, and their columns."""
     if recorded.space == space:
-        same = Encoded(space, recorded.values, recorded.active, recorded.choice, recorded.order)
-        _, first = np.unique(same.ids, return_index=True)
-        first.sort()
-        return same.take(first), first
+        return space.encode(recorded), np.arange(len(recorded))
     there = {stage.name: stage for stage in space.stages}
     empty = space.encode([])
     if {stage.name for stage in recorded.space.stages} != set(there):
@@ -94,10 +95,13 @@ def _embedded(recorded: Encoded, space: PipelineSpace) -> tuple[Encoded, Rows]:
     add(decoded, rows)
     if not parts:
         return empty, np.zeros(0, dtype=np.int64)
-    encoded = Encoded.concatenate([part for part, _ in parts])
-    _, first = np.unique(encoded.ids, return_index=True)
-    first.sort()
-    return encoded.take(first), np.concatenate([columns for _, columns in parts])[first]
+    return Encoded.concatenate([part for part, _ in parts]), np.concatenate([columns for _, columns in parts])
+
+
+def _first(ids: Rows, preferred: Mask) -> Rows:
+    """Positions of each id once, in ascending order: the first of the preferred ones, or else of all."""
+    order = np.argsort(~preferred, kind="stable")
+    return np.sort(order[np.unique(ids[order], return_index=True)[1]])
 
 
 def best_columns(meta: MetaDataset, depth: int) -> list[Rows]:

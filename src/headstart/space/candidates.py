@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.errors import InvalidInput, UnknownPipeline
-from headstart.space.encoded import Encoded
+from headstart.space.encoded import Encoded, find_ids
 from headstart.space.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -23,19 +22,12 @@ Given = Mapping[str, str | Sequence[str]]
 POOL_NEIGHBOURS = 20
 
 
-def find_ids(known: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions of `wanted` in `known`, -1 for what is not there; `order` sorts `known`."""
-    if not len(known):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    places = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
-    return np.where(known[places] == wanted, places, -1)
-
-
 @runtime_checkable
 class Candidates(Protocol):
     """Where the next pipeline may come from.
 
-    A `PipelineSpace` is all of its own pipelines (a live table); a `Pool` is the recorded ones (a replay).
+    A `PipelineSpace` is all of its own pipelines, `headstart.space.distinct` those that differ on a table (both live);
+    a `Pool` is the recorded ones (a replay).
     """
 
     @property
@@ -43,11 +35,16 @@ class Candidates(Protocol):
 
     @property
     def pool(self) -> Encoded | None:
-        """Every candidate, where they can be listed; ``None`` for a whole space."""
+        """Every candidate, if they are recorded pipelines; ``None`` for those of a space."""
+        ...
+
+    @property
+    def listed(self) -> Encoded | None:
+        """Every candidate, the same object each time; ``None`` where a space has too many of them, or no end."""
         ...
 
     def encode(self, pipelines: Iterable[Pipeline]) -> Encoded:
-        """These pipelines as arrays; raises if one is not a candidate."""
+        """These pipelines as the candidates that they are, or are equal to; raises if one is no candidate."""
         ...
 
     def allowed(self, given: Given | None = None) -> dict[str, tuple[str, ...]]:
@@ -95,6 +92,10 @@ class Pool:
     def pool(self) -> Encoded:
         return self._pipelines
 
+    @property
+    def listed(self) -> Encoded:
+        return self._pipelines
+
     def rows(self, ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Positions in the pool of the pipelines with these ids."""
         wanted = np.asarray(ids, dtype=np.int64)
@@ -103,47 +104,6 @@ class Pool:
         if len(missing):
             raise UnknownPipeline(f"pipeline #{missing[0]} is not in this pool of {len(self)} recorded pipelines")
         return rows
-
-    def find(self, encoded: Encoded) -> NDArray[np.int64]:
-        """Positions in the pool of pipelines, -1 for those that are not in it.
-
-        Recorded ones are found by their ids. Those are rows of a meta-dataset, and another one may use the same: one
-        whose content differs is not in the pool. Others are found by what they are.
-        """
-        positions = np.full(len(encoded), -1, dtype=np.int64)
-        if encoded.space != self.space:
-            return positions
-        known, order = (self._pipelines.ids, self._sorted) if encoded.recorded else self._contents
-        rows = find_ids(known, order, encoded.ids)
-        found = np.flatnonzero(rows >= 0)
-        there, here = self._pipelines.take(rows[found]), encoded.take(found)
-        same = (there.choice == here.choice).all(axis=1) & (there.values == here.values).all(axis=1)
-        if there.order is not None and here.order is not None:
-            same &= (there.order == here.order).all(axis=1)
-        positions[found[same]] = rows[found[same]]
-        return positions
-
-    def covers(self, space: PipelineSpace) -> bool:
-        """Whether all pipelines of a space are in the pool; false too where they cannot be counted.
-
-        Parameters
-        ----------
-        space
-            With algorithms of the pool's alone.
-        """
-        if space.size is None or space.size > len(self):
-            return False
-        inside = np.ones(len(self), dtype=bool)
-        for s, stage in enumerate(self.space.stages):
-            known = [stage.position(name) for name in space.stage(stage.name).names]
-            inside &= np.isin(self._pipelines.choice[:, s], known)
-        return len(np.unique(self._contents[0][inside])) == space.size
-
-    @cached_property
-    def _contents(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Hashes of the pipelines, and their order."""
-        hashes = self._pipelines.contents()
-        return hashes, np.argsort(hashes, kind="stable")
 
     def encode(self, pipelines: Iterable[Pipeline]) -> Encoded:
         ids = []

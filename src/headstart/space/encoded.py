@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+def find_ids(known: Places, order: Places, wanted: Places) -> Places:
+    """Positions of `wanted` in `known`, -1 for what is not there; `order` sorts `known`."""
+    if not len(known):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    places = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
+    return np.where(known[places] == wanted, places, -1)
 
 
 class Encoded(Sequence[Pipeline]):
@@ -93,6 +102,34 @@ class Encoded(Sequence[Pipeline]):
     def contents(self) -> NDArray[np.int64]:
         """(n,): a hash of what each pipeline is, whether or not it is recorded."""
         return _content_hash(self.values, self.choice, self.order)
+
+    def find(self, others: Encoded) -> Places:
+        """Positions here of other pipelines, -1 for those that are not here.
+
+        Where both are recorded they are found by their ids. Those are rows of a meta-dataset, and another one may use
+        the same: one whose content differs is not here. Others are found by what they are.
+        """
+        positions = np.full(len(others), -1, dtype=np.int64)
+        if others.space != self.space:
+            return positions
+        by_id = self.recorded and others.recorded
+        rows = find_ids(*self._index(by_id), others.ids if by_id or not others.recorded else others.contents())
+        found = np.flatnonzero(rows >= 0)
+        there, here = self.take(rows[found]), others.take(found)
+        same = (there.choice == here.choice).all(axis=1) & (there.values == here.values).all(axis=1)
+        if there.order is not None and here.order is not None:
+            same &= (there.order == here.order).all(axis=1)
+        positions[found[same]] = rows[found[same]]
+        return positions
+
+    def _index(self, by_id: bool) -> tuple[Places, Places]:
+        """Ids, or hashes of the content, and the order that sorts them."""
+        key = f"index {by_id}"
+        if key not in self._own:
+            known = self.ids if by_id or not self.recorded else self.contents()
+            self._own[key] = known, np.argsort(known, kind="stable")
+        index: tuple[Places, Places] = self._own[key]
+        return index
 
     def take(self, rows: NDArray[Any] | Sequence[int]) -> Encoded:
         """The pipelines at these positions (or under this mask), in this order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -164,6 +165,11 @@ def _conditions(block: list[tuple[Parameter, slice]]) -> list[tuple[slice, list[
     return found
 
 
+def combinations(counts: Sequence[int]) -> NDArray[np.int64]:
+    """All ways to pick a number below each of these: (product, len(counts)), the last changing fastest."""
+    return np.indices(counts).reshape(len(counts), math.prod(counts)).T
+
+
 class Clause:
     """A forbidden combination, as tests on arrays.
 
@@ -209,6 +215,11 @@ class Clause:
                 if not any(p.contains(value) for _, p, _, _ in places):
                     raise SpaceError(f"forbidden combination {key!r}: {value!r} is none of the choices")
             self._parameters.append((s, places))
+
+    @property
+    def of_algorithms(self) -> bool:
+        """Whether it names no hyper-parameter."""
+        return not self._parameters
 
     def completed_by(self, stage: int, choice: Choice) -> tuple[NDArray[np.int64], list[int]]:
         """Rows, and algorithms of a stage, with which the combination would be complete.

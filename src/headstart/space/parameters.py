@@ -167,6 +167,10 @@ class Float(_Number):
         """Number of values; ``None`` for a continuum."""
         return None
 
+    def grid(self) -> Array:
+        """Columns of all values, (levels, width); there are none for a continuum."""
+        return np.zeros((0, 1))
+
 
 @dataclass(frozen=True)
 class Integer(_Number):
@@ -202,6 +206,9 @@ class Integer(_Number):
     @property
     def levels(self) -> int | None:
         return int(self.high - self.low) + 1
+
+    def grid(self) -> Array:
+        return self.to_unit(range(int(self.low), int(self.high) + 1))
 
 
 @dataclass(frozen=True)
@@ -259,6 +266,9 @@ class Categorical(_Parameter):
     @property
     def levels(self) -> int | None:
         return len(self.choices)
+
+    def grid(self) -> Array:
+        return self._columns(np.arange(len(self.choices)))
 
     def _columns(self, positions: NDArray[np.int64]) -> Array:
         if self.ordered:

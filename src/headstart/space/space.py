@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headstart.errors import InvalidInput, SpaceError, suggestion
 from headstart.space.candidates import Given
 from headstart.space.encoded import Encoded
-from headstart.space.layout import Clause, Layout
+from headstart.space.layout import Clause, Layout, combinations
 from headstart.space.parameters import Categorical
 from headstart.space.pipeline import Pipeline, Value
 from headstart.space.stages import Algorithm, Stage, selected
@@ -28,6 +28,8 @@ Forbidden = Mapping[str, Sequence[Value]]
 
 FORMAT = 1
 _ATTEMPTS, _BATCH = 10, 1000
+MOST_LISTED = 50_000
+"""Most pipelines of a space that are listed, and then scored at every step of a search."""
 
 
 @dataclass(frozen=True)
@@ -113,18 +115,36 @@ class PipelineSpace:
         return None
 
     @cached_property
-    def size(self) -> int | None:
-        """Number of pipelines; ``None`` if there is no end of them, or if they are not that simple to count.
+    def listed(self) -> Encoded | None:
+        """All pipelines, each once; ``None`` if there is no end of them, or more than `MOST_LISTED`.
 
-        That is where parameters have conditions, combinations are forbidden, or the order of stages is free.
+        Counted before what is forbidden, or differs only in hyper-parameters that are not active, is left out.
         """
-        parameters = [p for stage in self.stages for algorithm in stage.algorithms for p in algorithm.params]
-        if self.forbidden or self.free_order or any(p.when or p.levels is None for p in parameters):
+        levels = [[[p.levels for p, _ in block] for block in blocks] for blocks in self._layout.blocks]
+        if any(n is None for of_stage in levels for block in of_stage for n in block):
             return None
-        return math.prod(
-            sum(math.prod(cast(int, p.levels) for p in algorithm.params) for algorithm in stage.algorithms)
-            for stage in self.stages
-        )
+        counts = [sum(math.prod(n or 0 for n in block) for block in of_stage) for of_stage in levels]
+        if math.prod([len(self.orders), *counts]) > MOST_LISTED:
+            return None
+        settings = [[self._settings(s, a) for a in range(len(blocks))] for s, blocks in enumerate(self._layout.blocks)]
+        rows = combinations([*(sum(len(of) for of in of_stage) for of_stage in settings), len(self.orders)])
+        values, choice = np.zeros((len(rows), self.width)), np.zeros((len(rows), len(self.stages)), dtype=np.int64)
+        for s, of_stage in enumerate(settings):
+            choice[:, s] = np.repeat(np.arange(len(of_stage)), [len(of) for of in of_stage])[rows[:, s]]
+            values += np.concatenate(of_stage)[rows[:, s]]
+        order = np.array(self.orders)[rows[:, -1]] if self.free_order else None
+        return self._allowed_only(self._encoded(values, choice, order))
+
+    def _settings(self, stage: int, algorithm: int) -> Array:
+        """All hyper-parameters of an algorithm, each combination once: (k, D), 0 in the columns of others."""
+        block = self._layout.blocks[stage][algorithm]
+        rows = combinations([parameter.levels or 0 for parameter, _ in block])
+        values, choice = np.zeros((len(rows), self.width)), np.full((len(rows), len(self.stages)), -1)
+        choice[:, stage] = algorithm
+        for k, (parameter, columns) in enumerate(block):
+            values[:, columns] = parameter.grid()[rows[:, k]]
+        values, _ = self._layout.activate(values, choice)
+        return values[np.sort(np.unique(values, axis=0, return_index=True)[1])]
 
     @cached_property
     def orders(self) -> list[tuple[int, ...]]:
@@ -265,8 +285,12 @@ class PipelineSpace:
 
     def encode(self, pipelines: Iterable[Pipeline]) -> Encoded:
         """These pipelines as arrays; raises `SpaceError` for one that does not belong to the space."""
-        items = list(pipelines)
-        encoded = Encoded(self, *self._layout.encode(items), self._orders(items))
+        if isinstance(pipelines, Encoded) and pipelines.space == self:
+            items: Sequence[Pipeline] = pipelines
+            encoded = Encoded(self, pipelines.values, pipelines.active, pipelines.choice, pipelines.order)
+        else:
+            items = list(pipelines)
+            encoded = Encoded(self, *self._layout.encode(items), self._orders(items))
         bad = np.flatnonzero(self._is_forbidden(encoded))
         if len(bad):
             raise SpaceError(f"{items[int(bad[0])]!r} is a combination that space {self.name!r} forbids")
@@ -376,6 +400,10 @@ class PipelineSpace:
         Another algorithm in one stage (with its defaults), another value of one hyper-parameter (what it newly
         activates has its defaults), or two stages changing places.
         """
+        return self._allowed_only(self._around(pipeline, rng, given))
+
+    def _around(self, pipeline: Pipeline, rng: np.random.Generator, given: Given | None) -> Encoded:
+        """See `neighbours`, with what is forbidden."""
         here = self.encode([pipeline])
         filled = np.where(here.active[0], here.values[0], self._layout.defaults)
         values: list[Array] = []
@@ -410,9 +438,7 @@ class PipelineSpace:
                 add(filled, choice, swapped)
         if not values:
             return here.take([])
-        return self._allowed_only(
-            self._encoded(np.array(values), np.array(choices), np.array(orders) if orders else None)
-        )
+        return self._encoded(np.array(values), np.array(choices), np.array(orders) if orders else None)
 
     def nearest(self, values: Array, given: Given | None = None) -> Encoded:
         """Snap relaxed points to pipelines; stages not given take their first algorithm."""
@@ -462,6 +488,9 @@ class PipelineSpace:
         """Hash of the content: equal for equal spaces, in every process."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __getstate__(self) -> dict[str, Any]:  # the list of all pipelines stays behind
+        return {name: value for name, value in self.__dict__.items() if name != "listed"}
 
     def __eq__(self, other: object) -> bool:
         return self.key == other.key if isinstance(other, PipelineSpace) else NotImplemented

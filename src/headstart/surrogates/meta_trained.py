@@ -30,7 +30,8 @@ class MetaTrained(Surrogate):
     """Base of surrogates whose parameters are learned from other tasks, with torch, and used with NumPy alone.
 
     A subclass writes `learn`, which returns the parameters, beside `fit` and `predict`. What it needs of a pipeline
-    whatever the history is, it computes through `cached_for_pool`: for the pool of a task that happens one time only.
+    whatever the history is, it computes through `cached_for_candidates`: for the candidates of a task, where they can
+    be listed, that happens one time only.
     """
 
     steps: int
@@ -133,13 +134,13 @@ class MetaTrained(Surrogate):
         assert self._space is not None
         return (encoded if self._in_place else encoded.to(self._space)).features()
 
-    def cached_for_pool(self, name: str, encoded: Encoded, compute: Callable[[Array], Any]) -> Any:
-        """``compute(self.points(encoded))``; kept if these pipelines are the pool of the task."""
+    def cached_for_candidates(self, name: str, encoded: Encoded, compute: Callable[[Array], Any]) -> Any:
+        """``compute(self.points(encoded))``; kept if these pipelines are all candidates of the task."""
         kept = self._kept.get(name)
         if kept is not None and kept[0] is encoded:
             return kept[1]
         value = compute(self.points(encoded))
-        if encoded is self.task.candidates.pool:
+        if encoded is self.task.candidates.listed:
             self._kept[name] = (encoded, value)
         return value
 

@@ -15,7 +15,6 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.numerics.affine_mixture import Levels
 from headstart.numerics.pool_posterior import PoolPosterior
 from headstart.numerics.threads import one_blas_thread
-from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.surrogates.acquisition import OVERHEAD_SECONDS
 from headstart.surrogates.latent_prior import LatentPrior, PoolRows
@@ -65,16 +64,16 @@ class RecordedGP(LocatedGP):
         return {**prior.arrays(), **others, **{f"recorded.{name}": array for name, array in recorded.items()}}
 
     @cached_property
-    def recorded(self) -> Pool:
+    def recorded(self) -> Encoded:
         """The recorded pipelines."""
         arrays = self.learned
-        return Pool(Encoded(self.space, *(arrays.get(f"recorded.{name}") for name in _PIPELINE_ARRAYS)))  # type: ignore[arg-type]
+        return Encoded(self.space, *(arrays.get(f"recorded.{name}") for name in _PIPELINE_ARRAYS))  # type: ignore[arg-type]
 
     @cached_property
     def prior(self) -> LatentPrior:
         """What was learned from other tasks."""
         arrays = {name: value for name, value in self.learned.items() if name.startswith("prior.")}
-        return LatentPrior.from_arrays(arrays, self.recorded.pool.features())
+        return LatentPrior.from_arrays(arrays, self.recorded.features())
 
     @cached_property
     def _rows(self) -> PoolRows:
@@ -86,10 +85,8 @@ class RecordedGP(LocatedGP):
 
     def covers(self, task: Task) -> bool:
         """Whether all candidates of a task are on record; its space is one of those that `check_space` lets pass."""
-        pool = task.candidates.pool
-        if pool is None:
-            return self.recorded.covers(task.space)
-        return bool((self._find(pool) >= 0).all())
+        listed = task.candidates.listed
+        return listed is not None and bool((self._find(listed) >= 0).all())
 
     def _find(self, encoded: Encoded) -> Places:
         return self.recorded.find(encoded if encoded.space == self.space else encoded.to(self.space))
@@ -105,12 +102,12 @@ class RecordedGP(LocatedGP):
         with one_blas_thread():
             prior, rows = self.adapted(task)
         fresh = super().start(task)
-        fresh.prior, fresh._pool = prior, None
+        fresh.prior, fresh._listed = prior, None
         at = prior.recorded
         fresh._fixed = Fixed(at, PoolPosterior(rows.row, prior.variance(at), at.noise, single=self.single))
         return fresh
 
-    _pool: tuple[Encoded, Places] | None
+    _listed: tuple[Encoded, Places] | None
     _fixed: Fixed
 
     @property
@@ -126,12 +123,12 @@ class RecordedGP(LocatedGP):
         return Levels(self.prior.offset_mean, self.prior.offset_std, self.prior.scales, np.ones(1))
 
     def places(self, encoded: Encoded) -> Places:
-        """Of these pipelines among those recorded, -1 for others; remembered for a pool, which comes every time."""
-        if self._pool is not None and self._pool[0] is encoded:
-            return self._pool[1]
+        """Of these pipelines among those recorded, -1 for others; kept for all candidates, which come every time."""
+        if self._listed is not None and self._listed[0] is encoded:
+            return self._listed[1]
         places = self._find(encoded)
-        if encoded is self.task.candidates.pool:
-            self._pool = (encoded, places)
+        if encoded is self.task.candidates.listed:
+            self._listed = (encoded, places)
         return places
 
     def knows(self, encoded: Encoded) -> NDArray[np.bool_]:

@@ -64,7 +64,7 @@ def finite_meta():
         ],
     )
     every = space.sample(np.random.default_rng(0), 2_000).unique()
-    assert len(every) == space.size
+    assert len(every) == len(space.listed)
     pipelines = Encoded(space, every.values, every.active, every.choice, ids=np.arange(len(every)))
     rng = np.random.default_rng(1)
     losses = np.exp(rng.normal(size=(8, 3)) @ rng.normal(size=(3, len(every))))

@@ -39,6 +39,7 @@ from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, tried_ids, untried
 from headstart.registry import Kind
 from headstart.space.candidates import Candidates, Pool
+from headstart.space.distinct import Distinct
 from headstart.space.encoded import Encoded
 from headstart.space.parameters import Categorical, Float, Parameter
 from headstart.space.pipeline import Pipeline
@@ -163,8 +164,8 @@ class ADMM(Optimizer):
         given = {last: _FIRST} if _FIRST in candidates.allowed()[last] else {}
         pipeline = space.default(given)
         if candidates.pool is not None:
-            pipeline = candidates.nearest(space.encode([pipeline]).values, given)[0]
-        return pipeline
+            return candidates.nearest(space.encode([pipeline]).values, given)[0]
+        return candidates.encode([pipeline])[0]
 
     def _next(self, problem: Problem, pulls: list[Trial], number: int, rng: np.random.Generator) -> Wanted | None:
         """What the sub-solver wants evaluated; ``None`` where it has nothing left."""
@@ -208,9 +209,10 @@ class ADMM(Optimizer):
 
     def _known(self, pipeline: Pipeline, fidelity: Fidelity) -> int | None:
         """Number of the trial that has evaluated a pipeline as thoroughly."""
-        for trial in self.history:
-            if trial.pipeline == pipeline and trial.proposal.fidelity.covers(fidelity):
-                return trial.number
+        same = self.history.encoded.ids == self.task.candidates.encode([pipeline]).ids[0]
+        for i in np.flatnonzero(same).tolist():
+            if self.history[i].proposal.fidelity.covers(fidelity):
+                return self.history[i].number
         return None
 
     def _any(self, problem: Problem, rng: np.random.Generator) -> Wanted | None:
@@ -236,7 +238,8 @@ class ADMM(Optimizer):
         try:
             found = self.task.candidates.nearest(theta, given)
         except SpaceError:  # forbidden together: the structure's own default values
-            return self.task.space.default(given)
+            found = self.task.candidates.encode([self.task.space.default(given)])
+            return found[0]
         return self._ordered(found, structure)[0]
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -257,9 +260,9 @@ class ADMM(Optimizer):
 
     def _begun(self) -> Problem:
         """The first sub-problem, around the best of what is known."""
-        best = self.history[int(self.history.order()[0])].pipeline
-        values = self.task.candidates.encode([best]).values[0]
-        structure = _structure_of(best)
+        best = self.history.encoded.take(self.history.order()[:1])
+        values = best.values[0]
+        structure = _structure_of(best[0])
         theta = defaults_of(self.task.space)
         columns = self._box(structure.algorithms).columns
         theta[columns] = values[columns]
@@ -474,14 +477,14 @@ class Structures:
     def __init__(self, candidates: Candidates) -> None:
         whole = candidates.space
         stages = [
-            Stage(s.name, [Algorithm(a.name, weight=a.weight) for a in s.algorithms], s.kind, s.columns)
+            Stage(s.name, [Algorithm(a.name, a.path, weight=a.weight) for a in s.algorithms], s.kind, s.columns)
             for s in whole.stages
         ]
         forbidden = [clause for clause in whole.forbidden if not any("." in key for key in clause)]
         self._space = PipelineSpace("structures", stages, forbidden, whole.free_order)
         self._positions = [{name: i for i, name in enumerate(stage.names)} for stage in stages]
         self._ids: dict[Structure, int] | None = None
-        self.candidates: Candidates = self._space
+        self.candidates: Candidates = candidates.over(self._space) if isinstance(candidates, Distinct) else self._space
         if candidates.pool is not None:
             found = list(dict.fromkeys(map(_structure_of, candidates.pool)))
             self._ids = {structure: i for i, structure in enumerate(found)}
@@ -489,8 +492,8 @@ class Structures:
 
     @property
     def size(self) -> int | None:
-        """How many there are, where they are simple to count."""
-        return self._space.size if self.candidates.pool is None else len(self.candidates.pool)
+        """How many there are, where they can be listed."""
+        return None if self.candidates.listed is None else len(self.candidates.listed)
 
     def encode(self, proposals: Sequence[Proposal]) -> Encoded:
         return self._encoded([_structure_of(proposal.pipeline) for proposal in proposals])

@@ -50,7 +50,6 @@ from headstart.numerics.hyperparameters import spread_over_ranks
 from headstart.numerics.pool_posterior import PoolPosterior
 from headstart.numerics.standardisation import Standardisation
 from headstart.registry import create
-from headstart.space.candidates import Pool
 from headstart.space.encoded import Encoded
 from headstart.space.fits import misfit
 from headstart.space.space import PipelineSpace
@@ -337,21 +336,21 @@ class DeepPipe(LocatedGP):
 
     @property
     def fixed(self) -> Fixed | None:
-        """The pool of the task, while all of it stays where meta-training put it."""
-        candidates = self.task.candidates
-        if self._tuned is not self._parameters or not isinstance(candidates, Pool):
+        """All candidates of the task, if they can be listed, while they stay where meta-training put them."""
+        listed = self.task.candidates.listed
+        if self._tuned is not self._parameters or listed is None:
             return None
         if self._fixed is None:
-            at, process = self.locate(candidates.pool), self.process
+            at, process = self.locate(listed), self.process
             row = partial(_row, process, at)
             self._fixed = Fixed(at, PoolPosterior(row, process.variance(at), at.noise))
         return self._fixed
 
     def places(self, encoded: Encoded) -> Places:
-        candidates = self.task.candidates
-        if encoded is candidates.pool:
+        listed = self.task.candidates.listed
+        if encoded is listed:
             return np.arange(len(encoded))
-        return candidates.find(encoded) if isinstance(candidates, Pool) else np.full(len(encoded), -1)
+        return np.full(len(encoded), -1) if listed is None else listed.find(encoded)
 
     def levels(self, targets: Array) -> Levels:
         if self.targets == "accuracy":
@@ -375,13 +374,13 @@ class DeepPipe(LocatedGP):
         return Levels(float(offset), float(spread), scales, np.ones(1) if self.mean == "zero" else _LEVELS)
 
     def locate(self, encoded: Encoded) -> Located:
-        """Where pipelines are, as tuned; for a pool as much as possible is kept."""
+        """Where pipelines are, as tuned; for all candidates as much as possible is kept."""
         network, learned, now = self._net, self._parameters, self._tuned
         if not len(encoded):
             return located(network(learned, np.zeros((0, network.features))), learned)
         if now is not learned and self.fine_tune == "all":
             return located(network(now, self.points(encoded)), now)
-        outputs: Outputs = self.cached_for_pool("outputs", encoded, partial(network, learned))
+        outputs: Outputs = self.cached_for_candidates("outputs", encoded, partial(network, learned))
         found = located(outputs, now)
         if now is not learned and self.fine_tune == "encoder":
             features = self.points(encoded)

@@ -159,7 +159,7 @@ class Mosaic(Optimizer):
             if candidates.pool is not None:
                 values = self.task.space.encode([pipeline]).values
                 pipeline = candidates.nearest(values, {first: name})[0]
-            found[name] = pipeline
+            found[name] = candidates.encode([pipeline])[0]
         return found
 
     def suggest(self, number: int, rng: np.random.Generator) -> Proposal | None:
