@@ -36,8 +36,8 @@ setting            the paper (`PMF.paper`)     default
 =================  ==========================  ============================================================
 
 Both are trained until the likelihood of the validation tasks no longer rises. The training of `PMF.paper` is not the
-paper's, which takes gradient steps of 1e-7 on 50 datasets at a time for 300 epochs, three hours on 16 cores; it is Adam at
-0.005 (what all pipelines share: 0.0005), 16 tasks and 64 pipelines at a time, at most 6,000 steps.
+paper's, which takes gradient steps of 1e-7 on 50 datasets at a time for 300 epochs, three hours on 16 cores; it is Adam
+at 0.005 (what all pipelines share: 0.0005), 16 tasks and 64 pipelines at a time, at most 6,000 steps.
 """
 
 from __future__ import annotations
