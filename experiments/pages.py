@@ -126,8 +126,9 @@ class Filling:
         drawn = json.loads((self.folder / "data" / f"{results.split}.json").read_text(encoding="utf-8"))
         wanted = set(drawn["about"]["test tasks by own split"][split])
         rows = [i for i, task in enumerate(results.tasks) if task in wanted]
-        tasks, names = ([whole[i] for i in rows] for whole in (results.tasks, results.names))
-        part = replace(results, tasks=tasks, names=names, methods={})
+        part = replace(
+            results, tasks=[results.tasks[i] for i in rows], names=[results.names[i] for i in rows], methods={}
+        )
         for method, entry in results.methods.items():
             curves = [entry["curves"][i] for i in rows]
             part.add(method, curves, seconds_per_suggestion=entry["seconds_per_suggestion"])
