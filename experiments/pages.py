@@ -11,12 +11,14 @@ of ``data/FILE.json``; words with blanks in them are quoted. AT is a list of eva
 ``{{cell FILE ROW COLUMN}}``              a cell of that table
 ``{{versus FILE AT OURS METHOD …}}``      one line: regrets at AT, tasks won and lost by ours, Holm's p over this line
 ``{{lowest FILE WHAT METHOD}}``           after how many evaluations its mean ``regret`` or ``rank`` is the lowest
+``{{solved FILE AT METHOD}}``             on how many tasks it has found the optimum by then
 ``{{independent FILE}}``                  table of ours beside figures that others measured
 ========================================  ==============================================================================
 
 A METHOD is named as in the file, with or without its settings; ``FILE/METHOD`` takes it from another file, ``best3``
 stands for the three ranked methods with the lowest regret that are not named, ``all`` for all, ``best`` (as OURS) for
 the best, ``authors`` for what the authors' own code gives. ``METHOD[^x]`` puts the mark of a footnote in its row.
+``FILE@SPLIT`` is of those tasks of a drawn partition alone that are in this split of the meta-dataset itself.
 """
 
 from __future__ import annotations
@@ -43,11 +45,14 @@ DECISIVE = (25, 100)
 """After so many evaluations methods are tested against each other."""
 KINDS = {"zap": "-.*"}
 """What tasks have in common that are versions of one dataset, by meta-dataset: they count as one in tests."""
-_AUTHORS = {"pmf": "PMF, the authors' algorithm", "deeppipe": "DeepPipe, the authors' checkpoint"}
-_OTHERS: dict[str, dict[str, dict[str, list[float]]]] = json.loads(Path(__file__).with_name("others.json").read_text())
+_AUTHORS = {"pmf": "PMF, ", "deeppipe": "DeepPipe, "}
+"""How the rows of what authors released begin, by method of ours."""
+_OTHERS: dict[str, dict[str, dict[str, list[float | None]]]] = json.loads(
+    Path(__file__).with_name("others.json").read_text()
+)
 INDEPENDENT, RELEASED = _OTHERS["independent"], _OTHERS["released"]
 """Mean regrets of others at `EVALUATIONS` on the protocol of `headstart.replay.protocol`, to compare ours with: of the
-same methods, and of what the authors released.
+same methods, and of what the authors released; ``None`` where a figure is of no one run.
 
 They were measured over the test tasks with independent code on the same recorded results; intervals are about ±.03
 (PMF), ±.006 (Tensor-OBOE) and ±.0015 (ZAP).
@@ -92,6 +97,7 @@ class Filling:
             "cell": self._cell,
             "versus": self._versus,
             "lowest": self._lowest,
+            "solved": self._solved,
             "independent": self._independent,
         }
         kind, *words = shlex.split(found[1])
@@ -109,16 +115,31 @@ class Filling:
         return EXPERIMENTS[max((n for n in EXPERIMENTS if file.startswith(n)), key=len)].kind.load(path)
 
     def _results(self, file: str) -> Results:
+        file, _, split = file.partition("@")
         found = self._load(file)
         if not isinstance(found, Compared):
             raise InvalidInput(f"notes of {self.page.name}: {file} must be of methods that were replayed")
-        return found.results
+        return found.results if not split else self._part(found.results, split)
+
+    def _part(self, results: Results, split: str) -> Results:
+        """Results on the tasks of a drawn partition that are in this split of the meta-dataset itself."""
+        drawn = json.loads((self.folder / "data" / f"{results.split}.json").read_text(encoding="utf-8"))
+        wanted = set(drawn["about"]["test tasks by own split"][split])
+        rows = [i for i, task in enumerate(results.tasks) if task in wanted]
+        part = replace(
+            results, tasks=[results.tasks[i] for i in rows], names=[results.names[i] for i in rows], methods={}
+        )
+        for method, entry in results.methods.items():
+            curves = [entry["curves"][i] for i in rows]
+            part.add(method, curves, seconds_per_suggestion=entry["seconds_per_suggestion"])
+        return part
 
     def _replay(self, file: str, at: str, ours: str, *methods: str) -> str:
         results, rows = self._chosen(file, ours, methods)
         whole = "all" in methods
         name = file if whole else f"{self.page.stem}_{file}"
-        drawn = results if whole else replace(results, methods={n: dict(results.methods[n]) for n in rows if n})
+        shown_here = {n: dict(results.methods[n]) for n in rows if n in results.methods}
+        drawn = results if whole else replace(results, methods=shown_here)
         drawn.summarise()
         return f"{self._drawn(Compared(drawn), name)}\n\n{self._standings(file, at, ours, *methods)}"
 
@@ -126,15 +147,15 @@ class Filling:
         results, rows = self._chosen(file, ours, methods)
         own = next(iter(rows))
         ranked = [name for name in results.ranked() if name != own]
-        also = [name for name in rows if name not in ("", own, *ranked)]
+        also = [name for name in rows if name in results.methods and name not in (own, *ranked)]
         tested = {e: paired(results, own, ranked, e, also) for e in DECISIVE if e <= results.evaluations}
         evaluations = [int(e) for e in at.split(",")]
         columns = ["method", *at.split(","), *(c for e in tested for c in (f"won–lost at {e}", "p"))]
         columns += ["rank", "ms"] if "all" in methods else []
         lines = []
         for name, label in rows.items():
-            if not name:
-                figures = dict(zip(EVALUATIONS, RELEASED[results.meta][label.partition("[")[0]], strict=True))
+            if name in RELEASED.get(results.meta, {}):
+                figures = dict(zip(EVALUATIONS, RELEASED[results.meta][name], strict=True))
                 cells = [shown(figures.get(e)) for e in evaluations]
                 lines.append([label, *cells, *[""] * (len(columns) - len(cells) - 1)])
                 continue
@@ -148,14 +169,15 @@ class Filling:
         return Table("", columns, lines).markdown()
 
     def _chosen(self, file: str, ours: str, methods: Sequence[str]) -> tuple[Results, dict[str, str]]:
-        """Results with methods of other files, and labels of rows by method; the authors' has no name. Ours first."""
+        """Results with methods of other files, and labels of rows by method or by what authors released. Ours first."""
         results = self._results(file)
         own = results.best() if ours == "best" else named(results, ours)
         rows, named_there = {own: f"**`{own}`**"}, [_split(word)[0].rpartition("/")[2] for word in methods]
         for word in methods:
             name, mark = _split(word)
             if name == "authors":
-                rows[""] = _AUTHORS[own] + mark
+                released = RELEASED.get(results.meta, {})
+                rows |= {label: label + mark for label in released if label.startswith(_AUTHORS[own.partition("(")[0]])}
                 continue
             if "/" in name:
                 other, _, name = name.partition("/")
@@ -193,6 +215,11 @@ class Filling:
         lowest = np.all([own <= curve for curve in curves.values()], axis=0)[min(N_INITIAL, len(own) - 1) :]
         return f"{lowest.sum()} of {len(lowest)}"
 
+    def _solved(self, file: str, at: str, method: str) -> str:
+        results = self._results(file)
+        regrets = results.curves(named(results, method))[:, int(at) - 1]
+        return f"{(regrets == 0).sum()} of {np.isfinite(regrets).sum()}"
+
     def _cell(self, file: str, row: str, column: str) -> str:
         table = self._load(file).table()
         return {cells[0]: cells for cells in table.rows}[row][list(table.columns).index(column)]
@@ -209,7 +236,8 @@ class Filling:
         for name, theirs in INDEPENDENT[results.meta].items():
             entry = results.methods[name]
             ours, widths = ([entry[what][e - 1] for e in EVALUATIONS] for what in ("regret_mean", "regret_ci"))
-            apart = max(((o - t) / w if w else 0.0 for o, t, w in zip(ours, theirs, widths, strict=True)), key=abs)
+            pairs = [(o, t, w) for o, t, w in zip(ours, theirs, widths, strict=True) if t is not None]
+            apart = max(((o - t) / w if w else 0.0 for o, t, w in pairs), key=abs)
             rows.append([f"`{name}`", _figures(ours), _figures(theirs), f"{apart:+.2f}"])
         rows += [[name, "", _figures(theirs), ""] for name, theirs in RELEASED[results.meta].items()]
         return Table("", ["method", "ours", "independent", "largest difference"], rows).markdown()
@@ -270,8 +298,8 @@ def _regret(results: Results, method: str, ours: str, evaluation: int, interval:
     return f"{text} ± {shown(entry['regret_ci'][evaluation - 1])}" if interval else text
 
 
-def _figures(values: Sequence[float]) -> str:
-    return " / ".join(f"{value:.4f}" for value in values)
+def _figures(values: Sequence[float | None]) -> str:
+    return " / ".join(map(shown, values))
 
 
 def _split(word: str) -> tuple[str, str]:

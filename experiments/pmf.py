@@ -46,6 +46,17 @@ EXPERIMENTS = {
         "pmf",
         200,
     ),
+    "pmf_ablation": Experiment(
+        "PMF, section 4.3 and supplement: without ξ, with metadata of pipelines and of datasets, and without",
+        Comparison(
+            (
+                *("pmf_paper", "pmf_paper(xi=0.0)", "pmf_paper(encodings=True)"),
+                *("pmf", "pmf(encodings=False)", "pmf(metafeatures=None)"),
+            )
+        ),
+        "pmf",
+        100,
+    ),
     "pmf_embedding": Experiment(
         "PMF, figures 1 to 3: latent points of the pipelines",
         Embedding("pmf_paper", task="943", algorithm="pca"),

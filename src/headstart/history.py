@@ -108,6 +108,17 @@ class History:
         view.trials, view.pending = self.trials, self.pending
         return view
 
+    def mapped(self, transform: Callable[[Array], Array]) -> History:
+        """A view whose targets are `transform` of these, an increasing function of arrays."""
+
+        def target(trial: Trial) -> float:
+            value = trial.outcome.loss if self.scalarize is None else self.scalarize(trial)
+            return float(transform(np.array([value], dtype=np.float64))[0])
+
+        view = self.view(scalarize=target)
+        view._encoded = self.encoded if self.trials else None
+        return view
+
     def where(self, keep: Callable[[Trial], bool], scalarize: Scalarize | None = None) -> History:
         """A view of the trials for which `keep` holds, with targets of its own where `scalarize` is given."""
         rows = [i for i, trial in enumerate(self.trials) if keep(trial)]

@@ -37,6 +37,7 @@ _OWN: dict[str, dict[str, str]] = {
         "fsbo": "headstart.baselines.fsbo:FSBO",
         "gp": "headstart.surrogates.gp:GPSurrogate",
         "linear_factors": "headstart.baselines.linear_factors:LinearFactors",
+        "log_units": "headstart.surrogates.log_units:LogUnits",
         "mixture": "headstart.surrogates.mixture:Mixture",
         "pmf": "headstart.methods.pmf:PMF",
         "rgpe": "headstart.baselines.rgpe:RGPE",

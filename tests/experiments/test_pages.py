@@ -1,5 +1,6 @@
 """Pages are notes with tables, figures and numbers of saved results filled in."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -96,6 +97,14 @@ class TestStandings:
         )
         assert rows[-1] == ["PMF, the authors' algorithm", "0.1569", "0.1079", "", "", "", ""]
 
+    def test_the_authors_have_a_row_for_each_run(self, folder, fill):
+        made({"deeppipe": 0.3, "gp": 0.5}, meta="tensor_oboe").save(folder / "data" / "replay_tensor_oboe.json")
+        rows = cells(fill("{{standings replay_tensor_oboe 10,100 deeppipe authors}}"))[1:]
+        assert [row[:3] for row in rows] == [
+            ["DeepPipe, the authors' checkpoint", "–", "0.0110"],
+            ["DeepPipe, the authors' checkpoint, fine-tuned", "–", "0.0106"],
+        ]
+
     def test_all_methods_with_the_best_first_and_those_on_some_tasks_last(self, folder, fill):
         found = made({"gp": 0.5, "random": 0.9, "forest": 0.3, "tst_d2v": 0.4, "nearest": None})
         rows = found.methods["tst_d2v"]["curves"]
@@ -120,6 +129,18 @@ class TestStandings:
         made({"deeppipe-x": 0.4}, evaluations=50).save(folder / "data" / "deeppipe_factor_pmf.json")
         with pytest.raises(InvalidInput, match="same meta-dataset, evaluations"):
             fill("{{standings replay_pmf 100 deeppipe deeppipe_factor_pmf/deeppipe-x}}")
+
+    def test_a_part_of_the_tasks_of_a_partition(self, folder, fill):
+        found = made({"pmf": 0.3, "gp": 0.5}, split="partition_x")
+        found.save(folder / "data" / "replay_pmf_partition1.json")
+        own = {"train": [0, 3, 4, 7, 19], "test": []}
+        drawn = {"about": {"test tasks by own split": own}, "train": [], "test": list(range(20))}
+        (folder / "data" / "partition_x.json").write_text(json.dumps(drawn))
+        rows = cells(fill("{{standings replay_pmf_partition1@train 100 pmf gp}}"))
+        assert [row[1].split(" ")[0] for row in rows] == [
+            f"{found.curves(name)[own['train'], 99].mean():.4f}" for name in ("pmf", "gp")
+        ]
+        assert sum(map(int, rows[1][4].split("–"))) == 5
 
     def test_versions_of_one_dataset_count_as_one(self):
         found = made({"pmf": 0.3, "gp": 0.5, "forest": 0.4}, meta="zap", tasks=range(35))
@@ -233,6 +254,13 @@ class TestNumbers:
         found = made({"pmf": 0.1, "gp": 0.5, "random4x": 0.01}, evaluations=10)
         found.save(folder / "data" / "pmf_regret.json")
         assert fill("{{lowest pmf_regret rank pmf}}, {{lowest pmf_regret regret pmf}}") == "5 of 5, 0 of 5"
+
+    def test_on_how_many_tasks_the_optimum_was_found(self, folder, fill):
+        found = made({"pmf": 0.1}, evaluations=10, tasks=range(4))
+        curves = [[0.5] * 5 + [0.0] * 5, [0.0] * 10, [0.1] * 10, None]
+        found.add("gp", curves, settings={}, seconds_per_suggestion=0.0)
+        found.save(folder / "data" / "pmf_regret.json")
+        assert [fill(f"{{{{solved pmf_regret {at} gp}}}}") for at in (5, 6)] == ["1 of 3", "2 of 3"]
 
     @pytest.mark.parametrize("meta", ["tensor_oboe", "pmf"])
     def test_ranks_where_an_algorithm_is_new(self, folder, fill, meta):

@@ -148,3 +148,8 @@ def test_finds_a_feasible_optimum_that_filtered_random_search_misses():
     shares = {name: np.mean([[h.is_feasible(t) for t in h] for h in run]) for name, run in runs.items()}
     assert np.mean(losses["bayes"]) < np.mean(losses["random"]) - 0.01
     assert shares["bayes"] > 2 * shares["random"]
+
+
+def test_results_on_record_from_before_polishing_are_known_by_their_settings():
+    assert "n_polished" not in Bayes("gp").describe()
+    assert Bayes("gp", n_polished=3).describe()["n_polished"] == 3

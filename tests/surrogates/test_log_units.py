@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
+from headstart.errors import InvalidInput
 from headstart.methods.pmf import PMF
 from headstart.numerics.expected_improvement import log_expected_improvement
 from headstart.surrogates.acquisition import LogEI
 from headstart.surrogates.base import Prediction, Surrogate
-from headstart.surrogates.log_units import log_units, small_loss
+from headstart.surrogates.forest import ForestSurrogate
+from headstart.surrogates.gp import GPSurrogate
+from headstart.surrogates.log_units import LogUnits, log_units, small_loss
 from headstart.testing import SurrogateContract
-from headstart.testing.examples import pool_task, random_trials, small_meta
+from headstart.testing.examples import live_task, pool_task, random_trials, small_meta
 
 QUICK = {"latent": 3, "steps": 0}
 
@@ -128,3 +131,47 @@ def test_infinite_losses_are_not_observed():
 
     one, other = (PMF(**QUICK).meta_fit(meta.mapped(f)).learned for f in (with_infinite, without))
     np.testing.assert_array_equal(one["prior.points"], other["prior.points"])
+
+
+class TestWrapper(SurrogateContract):
+    def make(self):
+        return LogUnits("gp")
+
+
+class TestWrapperOfOneThatLearns(SurrogateContract):
+    live = False
+
+    def make(self):
+        return LogUnits(PMF(**QUICK, logarithmic=False))
+
+
+@pytest.mark.parametrize("inner", [GPSurrogate, ForestSurrogate])
+def test_another_surrogate_is_fitted_to_losses_in_them(inner):
+    meta = small_meta()
+    small, task = small_loss(meta), pool_task(meta)
+    shown = SurrogateContract.history(task, random_trials(task, 12))
+    units = shown.where(lambda _: True, lambda t: float(np.arcsinh(t.outcome.loss / small)))
+    ours = LogUnits(inner()).meta_fit(meta).start(task)
+    pool = task.candidates.pool
+    found, wanted = ours.fit(shown).predict(pool), inner().start(task).fit(units).predict(pool)
+    np.testing.assert_allclose(found.mean, wanted.mean)
+    np.testing.assert_allclose(found.std, wanted.std)
+    np.testing.assert_allclose(ours.transform_targets(np.array([0.2])), np.arcsinh(0.2 / small))
+
+
+def test_another_surrogate_learns_from_losses_in_them():
+    """The same as its own setting of that kind."""
+    meta = small_meta()
+    task = pool_task(meta)
+    shown = SurrogateContract.history(task, random_trials(task, 12, failing=0.0))
+    own, given = PMF(**QUICK), LogUnits(PMF(**QUICK, logarithmic=False))
+    one, two = (m.meta_fit(meta).start(task).fit(shown).predict(task.candidates.pool) for m in (own, given))
+    np.testing.assert_allclose(one.mean, two.mean, rtol=1e-6)
+    np.testing.assert_allclose(one.std, two.std, rtol=1e-6)
+
+
+def test_without_other_tasks_there_is_no_small_loss():
+    with pytest.raises(InvalidInput, match="meta_fit or load"):
+        LogUnits().start(live_task())
+    with pytest.raises(InvalidInput, match="without any"):
+        LogUnits().meta_fit(small_meta().select([]))

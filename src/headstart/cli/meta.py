@@ -237,9 +237,14 @@ def split(
         groups = [match.group() if match else name for match, name in zip(matches, found.tasks, strict=True)]
     drawn = Partition.draw(found, seed, test, validation, hard=hard, groups=groups, name=out.stem)
     chances = "proportional to the mean regret of random search after 300 evaluations" if hard else "the same for all"
-    about = {"meta": found.name, "seed": seed, "chances of test tasks": chances}
+    about: dict[str, Any] = {"meta": found.name, "seed": seed, "chances of test tasks": chances}
     if group is not None:
         about["whole groups of tasks"] = group
+    # What was validation or test task before, settings may have been chosen by.
+    about["test tasks by own split"] = {
+        name: [task for task in drawn.test if task in tasks]
+        for name, tasks in ((name, set(map(int, tasks))) for name, tasks in found.splits.items())
+    }
     drawn.write(out, about)
     counts = f"train {len(drawn.train)}, validation {len(drawn.validation)}, test {len(drawn.test)}"
     whole = "" if groups is None else f", of {len(set(groups))} groups"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,11 @@ class Bayes(Optimizer):
         self.n_starts = n_starts
         self.n_polished = n_polished
         self.random_share = random_share
+
+    def describe(self) -> dict[str, Any]:
+        """Without `n_polished` where nothing is, so that results on record are known by their settings."""
+        found = super().describe()
+        return found if self.n_polished else {name: value for name, value in found.items() if name != "n_polished"}
 
     def prepare(self) -> None:
         self._model: Surrogate = create("surrogate", self.surrogate).start(self.task)

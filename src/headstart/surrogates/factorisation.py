@@ -81,10 +81,10 @@ class Standardised:
         grid = np.unique(np.quantile(scales, (np.arange(n_scales) + 0.5) / n_scales))
         return cls(residuals, known, means, float(offsets.mean()), float(max(offsets.std(), 1e-9)), grid)
 
-    def without_means(self) -> Standardised:
-        """Means of 0, and what they were as a part of the residuals."""
-        residuals = np.where(self.known, self.residuals + self.means, 0.0)
-        return replace(self, residuals=residuals, means=np.zeros(len(self.means)))
+    def about(self, mean: float) -> Standardised:
+        """The same losses with this mean for all pipelines."""
+        residuals = np.where(self.known, self.residuals + self.means - mean, 0.0)
+        return replace(self, residuals=residuals, means=np.full(len(self.means), mean))
 
 
 def factorise(losses: Standardised, rank: int, fill: int) -> LatentPrior:

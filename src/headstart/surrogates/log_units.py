@@ -1,4 +1,4 @@
-"""Logarithmic units of losses.
+"""Logarithmic units of losses, and `LogUnits`: a surrogate that is given them.
 
 Most pipelines are bad, some are very bad, and all that matters is which of the good ones is best. In logarithmic units
 a loss of 0.010 is as far from 0.011 as 0.10 is from 0.11, so that a model spends itself on the good end. The units do
@@ -15,12 +15,22 @@ u       log_units     asinh(y / c): about ln(2 y / c) for y well above c, y / c 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.errors import InvalidInput
+from headstart.history import History
 from headstart.metadata.metadataset import MetaDataset
+from headstart.registry import Kind
+from headstart.space.encoded import Encoded
+from headstart.surrogates.base import Prediction, Surrogate
+from headstart.task import Task
+
+Array = NDArray[np.float64]
 
 _SHARE = 0.1
 """Of what losses are usually like."""
@@ -48,3 +58,62 @@ def small_loss(meta: MetaDataset) -> float | None:
         others = np.concatenate([np.abs(losses[losses != 0]) for losses in observed] or [np.zeros(0)])
         usual = float(np.median(others)) if len(others) else 1.0
     return _SHARE * usual
+
+
+class LogUnits(Surrogate):
+    """Another surrogate, on losses in logarithmic units: ``log_units(surrogate=gp)``.
+
+    What a small loss is, other tasks tell; the other surrogate learns from them in the same units. Where their losses
+    are often negative, units stay as they are.
+
+    Parameters
+    ----------
+    surrogate
+        The other one, or its name.
+    """
+
+    parts: ClassVar[Mapping[str, Kind]] = {"surrogate": "surrogate"}
+    keeps = ("_small",)
+
+    def __init__(self, surrogate: Surrogate | str = "gp") -> None:
+        self.surrogate = surrogate
+
+    _small: float | None = None
+    _model: Surrogate
+
+    def meta_fit(self, meta: MetaDataset) -> Self:
+        if not len(meta):
+            raise InvalidInput("LogUnits learns from other tasks, got a meta-dataset without any")
+        self._small = small_loss(meta)
+        super().meta_fit(meta if self._small is None else meta.mapped(partial(log_units, small=self._small)))
+        self.meta_key = meta.key
+        return self
+
+    def start(self, task: Task) -> Self:
+        if self.meta_key is None:
+            raise InvalidInput(
+                "LogUnits learns from other tasks what a small loss is: call meta_fit or load before start"
+            )
+        fresh = super().start(task)
+        fresh._model = self.part("surrogate").start(task)
+        return fresh
+
+    def _units(self, targets: Array) -> Array:
+        return targets if self._small is None else log_units(targets, self._small)
+
+    def transform_targets(self, targets: Array) -> Array:
+        inner: Surrogate = self.part("surrogate")
+        return inner.transform_targets(self._units(targets))
+
+    def fit(self, history: History) -> Self:
+        self._model.fit(history.mapped(self._units))
+        return self
+
+    def predict(self, encoded: Encoded) -> Prediction:
+        return self._model.predict(encoded)
+
+    def knows(self, encoded: Encoded) -> NDArray[np.bool_]:
+        return self._model.knows(encoded)
+
+    def log_seconds(self, encoded: Encoded) -> Array | None:
+        return self._model.log_seconds(encoded)

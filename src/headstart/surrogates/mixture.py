@@ -25,7 +25,6 @@ from headstart.registry import Kind
 from headstart.space.encoded import Encoded
 from headstart.surrogates.base import Prediction, Surrogate
 from headstart.task import Task
-from headstart.trials import Trial
 
 Array = NDArray[np.float64]
 _PROBE = np.array([-1.0, 0.0, 1e-3, 1e-2, 0.1, 0.5, 1.0, 10.0])
@@ -93,12 +92,8 @@ class Mixture(Surrogate):
     def fit(self, history: History) -> Self:
         for model in self._models:
             moved = self._unit is not None and _keeps_unit(model)
-            model.fit(history.view(scalarize=lambda trial: self._target(history, trial)) if moved else history)
+            model.fit(history.mapped(self.transform_targets) if moved else history)
         return self
-
-    def _target(self, history: History, trial: Trial) -> float:
-        value = trial.outcome.loss if history.scalarize is None else history.scalarize(trial)
-        return float(self.transform_targets(np.array([value], dtype=np.float64))[0])
 
     def knows(self, encoded: Encoded) -> NDArray[np.bool_]:
         return np.asarray(np.any([model.knows(encoded) for model in self._models], axis=0))

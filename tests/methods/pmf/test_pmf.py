@@ -256,12 +256,12 @@ class TestFile:
 
 
 class TestPosterior:
-    @pytest.mark.parametrize(("single", "tolerance"), [(False, 1e-7), (True, 1e-4)])
+    @pytest.mark.parametrize(("single", "tolerance", "expected"), [(False, 1e-7, 1.0), (True, 1e-4, 0.5)])
     @pytest.mark.parametrize("kernel", ["squared_exponential", "matern52"])
-    def test_agrees_with_a_gaussian_process_on_the_same_points(self, monkeypatch, kernel, single, tolerance):
+    def test_agrees_with_a_gaussian_process_on_the_same_points(self, monkeypatch, kernel, single, tolerance, expected):
         monkeypatch.setattr(PMF, "single", single)
         meta = small_meta(missing=0.0)
-        model = PMF.paper(latent=3, kernel=kernel, steps=0).meta_fit(meta.select([1, 2, 3, 4, 5]))
+        model = PMF.paper(latent=3, kernel=kernel, mean=expected, steps=0).meta_fit(meta.select([1, 2, 3, 4, 5]))
         prior, at = model.prior, model.prior.recorded
         columns = np.arange(0, 40, 3)
         task, history = told(meta, 0, columns)
@@ -270,11 +270,27 @@ class TestPosterior:
         shape = RBF(lengths) if kernel == "squared_exponential" else Matern(lengths, nu=2.5)
         oracle = GaussianProcessRegressor(
             ConstantKernel(prior.kernel.output_scale) * shape, alpha=at.noise[0], optimizer=None
-        ).fit(at.points[columns], history.targets())
+        ).fit(at.points[columns], expected - history.targets())  # if 1 is expected: accuracies
         mean, std = oracle.predict(at.points, return_std=True)
         new = np.setdiff1d(np.arange(60), columns)
-        np.testing.assert_allclose(found.mean[new], mean[new], atol=tolerance)
+        np.testing.assert_allclose(expected - found.mean[new], mean[new], atol=tolerance)
         np.testing.assert_allclose(found.std[new] ** 2, std[new] ** 2 + at.noise[0], atol=tolerance)
+
+    def test_a_pipeline_that_nothing_is_known_of_is_expected_to_be_bad_by_the_paper(self):
+        meta = small_meta(missing=0.0)
+        model = PMF.paper(latent=3, steps=0).meta_fit(meta.select([1, 2, 3, 4, 5]))
+        task, history = told(meta, 0, [])
+        found = model.start(task).fit(history).predict(task.candidates.pool)
+        np.testing.assert_allclose(found.mean, 1.0)
+
+    def test_the_paper_starts_at_principal_components_of_accuracies(self):
+        """Without means taken off, so that the first one is what all tasks share."""
+        meta = small_meta(missing=0.0, n_tasks=30)
+        prior = PMF.paper(latent=3, steps=0).meta_fit(meta.learning(range(24), range(24, 30))).prior
+        accuracies = 1.0 - np.asarray(meta.losses[:24], dtype=np.float64)
+        expected = np.linalg.svd(accuracies, full_matrices=False)[2][:3].T
+        expected /= expected.std(axis=0)
+        np.testing.assert_allclose(np.abs(prior.recorded.points), np.abs(expected), atol=1e-3)
 
     def test_without_observations_it_is_the_prior(self):
         meta = small_meta(missing=0.0)
@@ -310,6 +326,7 @@ class TestPosterior:
     [
         {"latent": 0},
         {"mean": "none"},
+        {"mean": float("nan")},
         {"noise": "x"},
         {"steps": -1},
         {"trained": "x"},

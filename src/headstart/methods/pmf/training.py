@@ -13,6 +13,10 @@ G                     by_covariance       Σ_d ½ (C_d⁻¹ − α_d α_dᵀ), �
 ∂/∂ln ψ_p             by_noise            G_pp ψ_p, plus Σ_q G_pq own(p, q) where own covariances are in units of ψ
 ====================  ==================  =====================================================================
 
+Every step has a gradient for the kernels' parameters and the level of the noise, and one for a latent point only if its
+pipeline is drawn. So where points are learned, what all pipelines share takes a tenth of the learning rate: otherwise
+it would have adapted to the training tasks, and validation would have stopped the training, before points moved.
+
 A step takes some tasks and some pipelines, the same pipelines for all of these tasks, so that one covariance matrix and
 one pass back through it serve them all; cells that are missing are dropped for each task. What is minimised is the mean
 over such draws of the negative log-likelihood of a cell: the gradient of a step is an unbiased estimate of it.
@@ -204,7 +208,7 @@ class _PriorTraining:
             if name in ("points", "means", "log_noise"):
                 self.adam.step({name: by}, 0.5 * rate if name == "means" else rate, rows=rows)
             else:
-                self.adam.step({name: by}, rate)
+                self.adam.step({name: by}, _SHARED * rate if "points" in learned else rate)
         noise, level = self.adam.parameters["log_noise"], self.adam.parameters["log_level"]
         np.maximum(noise, _LEAST_LOG_NOISE, out=noise)
         np.maximum(level, _LEAST_LOG_NOISE - noise.min(), out=level)
@@ -237,5 +241,7 @@ def prior_of(start: LatentPrior, parameters: Mapping[str, Array], rows: Places |
 
 _TINY = 1e-12
 _VALIDATION_DRAWS = 8
+_SHARED = 0.1
+"""Of the learning rate, for what all pipelines share, where points are learned too."""
 _LEAST_LOG_NOISE = float(np.log(1e-5))
 """Relative to the variance of a task's losses."""
