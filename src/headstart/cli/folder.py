@@ -145,8 +145,8 @@ def using(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise ModelFileError(
-            f"{path} cannot be used, {type(error).__name__}: {error}; it is damaged, or was made with other versions of "
-            "libraries: fit again"
+            f"{path} cannot be used, {type(error).__name__}: {error}; it is damaged, or was made with other versions "
+            "of libraries: fit again"
         ) from error
 
 
