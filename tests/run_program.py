@@ -1,19 +1,16 @@
-"""Program of the kill campaign: runs a study until it is killed.
+"""Program of the kill campaign: runs a study until it is killed, and says the number of each trial that is finished.
 
-``LOCATION SANDBOXED`` forks a run at each line of its input, so that a test can kill many of them without waiting for
-imports. Each line of output is the number of a trial that is finished, ``pid ...`` at a start or ``ended ...`` with the
-exit code.
+``LOCATION SANDBOXED`` serves runs, see `benchmarks.forks`.
 """
 
-import os
 import sys
 import tempfile
 import time
-import traceback
 
 import numpy as np
 from fakes import TreeOptimizer  # what it proposes depends on all results before
 
+from benchmarks.forks import say, serve
 from headstart import FunctionObjective, Limits, Outcome, Sandbox, Store, Study
 from headstart.evaluation.synthetic import Synthetic
 from headstart.testing.examples import live_task, small_space
@@ -25,10 +22,6 @@ def objective(pipeline, seed):
     time.sleep(0.0002 * (seed % 20))
     outcome = inner(pipeline, Limits(), seed)
     return Outcome.of(outcome.loss, artefacts={"predictions": np.full(200, outcome.loss)})
-
-
-def say(text):
-    os.write(1, f"{text}\n".encode())  # one write, whole or not at all
 
 
 def acknowledge(study, trial):
@@ -49,23 +42,11 @@ def run(location, sandboxed, callbacks=(), **budget):
         study.run(n_jobs=2, **budget)
 
 
-def serve(location, sandboxed):
+def main(location, sandboxed):
     with tempfile.TemporaryDirectory() as elsewhere:
         run(elsewhere, False, evaluations=2)  # imports all that a run needs
-    for _ in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.setsid()
-                say(f"pid {os.getpid()}")
-                run(location, sandboxed, [acknowledge], evaluations=10**6)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        _, status = os.waitpid(pid, 0)
-        say(f"ended {os.waitstatus_to_exitcode(status)}")
+    serve(lambda line: run(location, sandboxed, [acknowledge], evaluations=10**6) or 1)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2] == "True")
+    main(sys.argv[1], sys.argv[2] == "True")

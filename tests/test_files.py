@@ -72,6 +72,55 @@ def test_a_small_file_of_arrays_that_would_be_a_large_one(tmp_path):
         load_arrays(tmp_path / "bomb.npz")
 
 
+def kill_before_it_is_locked(directory):
+    os.kill(os.getpid(), 9)
+
+
+def kill_while_it_is_removed(path, **_):
+    (path / ".lock").unlink(missing_ok=True)  # the worst file to begin with
+    os.kill(os.getpid(), 9)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "killed"),
+    [(scratch, "_locked", kill_before_it_is_locked), (scratch.shutil, "rmtree", kill_while_it_is_removed)],
+)
+def test_so_are_those_of_fits_killed_at_their_very_start_or_end(tmp_path, monkeypatch, part, name, killed):
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+
+    class Owner:
+        pass
+
+    pid = os.fork()
+    if pid == 0:
+        monkeypatch.setattr(part, name, killed)
+        owner = Owner()
+        (scratch.scratch_directory(owner) / "models").mkdir()
+        del owner
+        os._exit(1)
+    os.waitpid(pid, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    new = Owner()
+    made = scratch.scratch_directory(new)
+    assert list(tmp_path.iterdir()) == [made]
+
+
+def test_a_new_directory_that_another_fit_takes_for_one_that_was_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+    locked, seen = scratch._locked, []
+
+    def other_fit_first(directory):
+        seen.append(directory)
+        if len(seen) == 1:
+            scratch.remove_left_behind()
+        return locked(directory)
+
+    monkeypatch.setattr(scratch, "_locked", other_fit_first)
+    owner = type("Owner", (), {})()
+    assert scratch.scratch_directory(owner) == seen[1]
+    assert list(tmp_path.iterdir()) == [seen[1]]
+
+
 def test_directories_of_killed_fits_are_removed_by_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
 

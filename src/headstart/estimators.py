@@ -43,11 +43,25 @@ Examples
         """Probabilities of the classes, in the order of `classes_`."""
         return self._fitted.predict_proba(self._checked(X))
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy on a table, which must have the target's column if y is left out.
+
+        In the metric that was optimised: `leaderboard`.
+        """
+        return float(super().score(*self._with_target(X, y), sample_weight))
+
 
 class HeadstartRegressor(RegressorMixin, HeadstartEstimator):  # type: ignore[misc]
     __doc__ = _documentation("Finds and fits a regressor for a table within a budget.", Parameters)
 
     _kind = "regression"
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R² on a table, which must have the target's column if y is left out.
+
+        In the metric that was optimised: `leaderboard`.
+        """
+        return float(super().score(*self._with_target(X, y), sample_weight))
 
 
 def load(path: str | PathLike[str], *, trusted: bool = False) -> HeadstartClassifier | HeadstartRegressor:

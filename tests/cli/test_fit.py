@@ -268,6 +268,20 @@ def test_predict(fitted, headstart):
     assert headstart("predict", model, test, "--out", "p.xyz").code == 2
 
 
+def test_what_is_warned_of_is_not_a_note_as_well(headstart, in_process):
+    bound = ("--constraint", "size <= 1kB", *FRUGAL)
+    done = headstart("fit", "train.csv", "--target", "label", "--evaluations", "1", *bound)
+    assert done.code == 0
+    assert done.err.count("warning: no pipeline satisfied the constraints") == done.err.count("warning: ") == 1
+    assert "no pipeline satisfied" not in done.out
+    notes = json.loads(Path("train.headstart/report.json").read_text())["notes"]
+    assert any(note.startswith("no pipeline satisfied") for note in notes)
+    size = Path("train.headstart/model.headstart").stat().st_size
+    shown = headstart("leaderboard", "train.headstart").out
+    assert "size as measured in the search, for the model of one fold" in shown
+    assert f"the file of the model has {size / 1000:.4g} kB" in shown.replace("\n", " ")
+
+
 def test_leaderboard_and_importance(fitted, headstart):
     place, report = fitted
     model, test = place / "train.headstart", place / "test.csv"
@@ -526,7 +540,7 @@ def test_the_budget_counts_from_the_start_of_the_command_and_leaves_time_to_writ
     before = time.time()
     assert headstart("fit", "train.csv", "-t", "label", "--time", "5").code == 1
     assert before <= seen["started"] == cli.began <= time.time()
-    assert (seen["budget"], seen["reserve"]) == (5, 0.5)
+    assert (seen["budget"], seen["reserve"]) == (5, 0.25)
     assert headstart("fit", "train.csv", "-t", "label", "--evaluations", "5").code == 1
     assert seen["reserve"] == 0
 

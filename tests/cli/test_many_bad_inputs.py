@@ -311,6 +311,27 @@ def test_boosters(name, run):
     assert "LightGBM model cannot be used" in run("predict", "model.headstart", "good.csv")
 
 
+@pytest.mark.parametrize("args", [("predict",), ("leaderboard",), ("importance", "--time", "1")], ids=lambda a: a[0])
+def test_classes_that_are_not_there(args, run):
+    """What no check of files knows of is found when the model is used, whatever for."""
+    parts = opened()
+    with zipfile.ZipFile(io.BytesIO(parts["models.skops"])) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    for name, part in content.items():
+        if name.endswith(".npy") and np.array_equal(found := np.load(io.BytesIO(part)), [0, 1]):
+            buffer = io.BytesIO()
+            np.save(buffer, found + 2**31 - 1)
+            content[name] = buffer.getvalue()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, part in content.items():
+            archive.writestr(name, part)
+    closed({**parts, "models.skops": buffer.getvalue()})
+    command, *options = args
+    good().rename(columns={"y": "target"}).to_csv("named.csv", index=False)
+    assert "model.headstart cannot be used" in run(command, "model.headstart", "named.csv", *options)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_bytes_of_models(seed, run):
     chosen = random.Random(seed)

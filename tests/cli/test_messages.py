@@ -50,7 +50,7 @@ def test_workers_that_cannot_be_started_end_a_fit_with_code_1(command, monkeypat
     assert len(ran.err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("share", "reserve"), [(1.0, 2.0), (0.1, 5.0), (0.01, 9.0), (50.0, 2.0)])
+@pytest.mark.parametrize(("share", "reserve"), [(1.0, 1.5), (0.1, 5.0), (0.01, 9.0), (50.0, 1.5)])
 def test_a_busy_machine_is_left_more_time_to_write(monkeypatch, share, reserve):
     """`share` of a processor since the command began."""
     monkeypatch.setattr(cli, "began", time.time() - 100)

@@ -66,6 +66,12 @@ def test_the_target_s_name_tells_the_header(tmp_path):
     assert list(Dataset.from_table(tmp_path / "t.csv", "y").X.columns) == ["2001", "2005"]
 
 
+@pytest.mark.parametrize("y", [["\ud800", "b"] * 10, np.array(["\ud800", "b"] * 10)], ids=["list", "array"])
+def test_half_a_character_in_the_target(y):
+    with pytest.raises(TableError, match="y: text must be Unicode"):
+        Dataset.from_arrays(np.zeros((20, 2)), y)
+
+
 def test_without_a_target(frame):
     dataset = Dataset.from_table(frame, None)
     assert (dataset.y, dataset.classes, dataset.task) == (None, None, None)

@@ -348,3 +348,15 @@ class TestMetric:
     def test_a_metric_that_does_not_fit_is_refused(self, name, task, error):
         with pytest.raises(error, match="metric"):
             Metric(name, task)
+
+    @pytest.mark.parametrize(
+        ("name", "task", "meant", "others"),
+        [("acuracy", "binary", "accuracy", "rmse"), ("rmze", "regression", "rmse", "auc")],
+    )
+    def test_metrics_that_are_proposed_fit_the_task(self, name, task, meant, others):
+        with pytest.raises(UnknownName, match=f"did you mean '{meant}'") as refused:
+            Metric(name, task)
+        assert others not in str(refused.value)
+        with pytest.raises(UnknownName) as refused:
+            Metric(name, "regression" if task == "binary" else "binary")
+        assert meant not in str(refused.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,17 @@ def test_the_leaderboard_has_the_values(frame: pd.DataFrame, quick: dict[str, An
     assert (table["latency"] > 0).all()
 
 
+def test_a_model_that_is_too_large_is_warned_of_once(
+    frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Path
+) -> None:
+    """The fit says so, with an upper bound of the size; saving it says it only if the fit could not know."""
+    with pytest.warns(HeadstartWarning, match=r"size at most \d.* \(must be at most 10 B\)"):
+        model = HeadstartClassifier(**quick, constraints={"size": 10}).fit(frame, target="label")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.save(tmp_path / "model")
+
+
 def test_a_fit_with_constraints_as_text(frame: pd.DataFrame, quick: dict[str, Any]) -> None:
     texts: Any = ["latency <= 1s", "size <= 10MB", "disparity(colour, accuracy) <= 0.9", "parity(size: 0) <= 1"]
     model = HeadstartClassifier(**quick, constraints=texts).fit(frame, target="label")
@@ -304,7 +316,7 @@ def test_thresholds_for_the_selection_are_tuned_once_and_in_time(
     monkeypatch.setattr(assembly, "fit_factors", factors)
     monkeypatch.setattr(type(searched), "end", property(lambda _: now + 1000))
     finished(searched, deploy="fast", tune_threshold=True)
-    assert len(shares) == 2  # for the selection, then for the model
+    assert len(shares) == 3  # for the selection, for the model, for the linear model beside it
     assert 0 < shares[0] < 0.5
 
 

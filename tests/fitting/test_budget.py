@@ -134,6 +134,11 @@ class TestPlanning:
         run._slowdown = 99.0
         assert run.search_end == pytest.approx(run.end - 20)  # 40 % of the budget
 
+    def test_a_short_fit_on_an_idle_machine_searches_for_most_of_its_time(self, frame: pd.DataFrame) -> None:
+        """The model takes half a second then, and the command line needs another half to write it."""
+        run = Run(Dataset.from_table(frame, "label"), Settings(time_budget=10.0), reserve=0.5)
+        assert run.search_end == pytest.approx(run.started + 9.0)
+
     def test_models_that_take_long_to_load_need_more_time(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(run.shelf, "best_loading_seconds", lambda n: 0.2 * n)
         assert run.search_end == pytest.approx(run.end - 0.5 - 1.5 * 0.2 * 10)

@@ -129,7 +129,7 @@ class TestLabels:
         found = HeadstartClassifier(**settings).fit(X[::2], y[::2])
         plain = HeadstartClassifier(**settings, tune_threshold=False).fit(X[::2], y[::2])
         assert found.model_.decisions.factors is not None
-        assert any("thresholds between classes are tuned for f1" in note for note in found.notes_)
+        assert any("thresholds between classes are tuned for F1" in note for note in found.notes_)
         assert found.model_.validation_score > plain.model_.validation_score
         scores = [f1_score(y[1::2], model.predict(X[1::2])) for model in (found, plain)]
         assert scores[0] > scores[1] + 0.05

@@ -68,6 +68,17 @@ class TestClassifier:
         model = HeadstartClassifier(**quick).fit(path, target="label")
         assert (model.predict(path) == model.predict(frame)).all()
 
+    def test_the_score_of_a_file(self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any) -> None:
+        """The target is a column of it; rows without one do not count."""
+        path, table = tmp_path / "t.csv", frame.assign(label=(frame["label"] == "yes").astype(int))
+        model = HeadstartClassifier(**quick).fit(table, target="label")
+        found = model.score(frame.drop(columns="label")[10:], table["label"][10:])
+        gaps = table.assign(label=table["label"].where(table.index >= 10))  # 0.0 and 1.0 now
+        gaps.to_csv(path, index=False)
+        assert model.score(path) == model.score(str(path)) == model.score(gaps) == found
+        with pytest.raises(TableError, match="must have the target 'label' to be scored"):
+            model.score(frame.drop(columns="label"))
+
     def test_columns_in_another_order_and_more_of_them(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick).fit(frame, target="label")
         other = frame[["day", "colour", "weight", "size"]].assign(new=1)

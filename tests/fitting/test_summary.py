@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import log_loss, mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
+from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
 
 from headstart import HeadstartClassifier, HeadstartRegressor
 from headstart.evaluation.scoring import Metric, full_name
@@ -110,6 +110,48 @@ def test_the_numbers_of_a_classification(frame: pd.DataFrame, quick: dict[str, A
     shares = [DummyClassifier().fit(np.zeros((len(t), 1)), y[t]).predict_proba([[0.0]])[0] for t, _ in folds]
     wanted = [-np.log(share[y[v].astype(int)]).mean() for share, (_, v) in zip(shares, folds, strict=True)]
     assert by_loss.constant == pytest.approx(np.mean(wanted))
+
+
+@pytest.fixture(scope="module")
+def rare() -> tuple[pd.DataFrame, Any]:
+    """A class that is rare, and that no model gives a probability of a half."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(600, 3)), columns=list("abc"))
+    return X, (X["a"] + rng.normal(size=600) > 2.2).astype(int).to_numpy()
+
+
+def test_a_linear_model_has_a_threshold_of_its_own(rare: Any, quick: dict[str, Any]) -> None:
+    """The only pipeline is linear, so that the model and the linear model are the same."""
+    X, y = rare
+    model = HeadstartClassifier(**quick | {"include": ["logistic_regression"]}, metric="f1", ensemble=False).fit(X, y)
+    assert any("thresholds between classes are tuned for F1" in note for note in model.notes_)
+    found = model.summary_
+    assert found is not None
+    best = predictions_of(model.history_.best)
+    assert model._run is not None
+    plain = np.mean([f1_score(y[v], best[v].argmax(axis=1)) for _, v in model._run.plan.splits])
+    assert found.linear == pytest.approx(found.score)
+    assert found.score > plain + 0.02
+
+
+def test_a_linear_model_is_calibrated_too(rare: Any, quick: dict[str, Any]) -> None:
+    """Columns without meaning make it too sure of itself."""
+    X, y = rare
+    noise = {f"n{i}": column for i, column in enumerate(np.random.default_rng(0).normal(size=(40, 600)))}
+    settings = quick | {"evaluations": 1, "include": ["lda"], "metric": "logloss"}
+    model = HeadstartClassifier(**settings).fit(X.assign(**noise), y)
+    assert model.summary_ is not None
+    assert model.summary_.linear == pytest.approx(model.summary_.score)
+    assert model.summary_.linear < float(model.history_.best.outcome.loss) - 1e-3
+
+
+def test_a_constant_may_be_the_rarer_class(rare: Any, quick: dict[str, Any]) -> None:
+    X, y = rare
+    model = HeadstartClassifier(**quick, metric="f1").fit(X, y)
+    assert model._run is not None
+    ones = [f1_score(y[v], np.ones(len(v))) for _, v in model._run.plan.splits]
+    assert model.summary_ is not None
+    assert model.summary_.constant == pytest.approx(np.mean(ones))
 
 
 def test_a_constant_where_each_part_lacks_a_class(frame: pd.DataFrame, quick: dict[str, Any]) -> None:

@@ -1,19 +1,15 @@
 """SIGKILL at random moments loses nothing that was finished, and the run ends as if it had never been killed."""
 
-import os
 import random
 import runpy
 import signal
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fakes import TreeOptimizer
 
+from benchmarks.forks import Server
 from headstart.store import Store
 from headstart.study import Study
 from headstart.testing.examples import live_task
@@ -29,40 +25,15 @@ def program():
     return runpy.run_path(str(PROGRAM))
 
 
-@contextmanager
-def server(location, sandboxed):
-    """A process that has imported all there is to import and forks a run when it is told to."""
-    paths = os.pathsep.join([str(PROGRAM.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(location), str(sandboxed)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def kill_once(server, rng):
     """Have a run started, kill it at a random moment, and return what it said was finished."""
-    server.stdin.write("go\n")
-    _, pid = server.stdout.readline().split()
-    said = []
+    run = server.start()
     # Mostly while trials come in, after some of them, sometimes during the start or the replay of the log.
     trials = rng.randint(1, 6) if rng.random() < 0.8 else 0
-    for _ in range(trials):
-        said.append(int(server.stdout.readline()))
-    time.sleep(rng.uniform(0, 0.01 if trials else 0.15))
-    os.kill(int(pid), signal.SIGKILL)
-    while not (line := server.stdout.readline().strip()).startswith("ended"):
-        said.append(int(line))
-    assert line == f"ended {-signal.SIGKILL}"
-    return said
+    said = [run.line() for _ in range(trials)]
+    said += run.kill(rng.uniform(0, 0.01 if trials else 0.15))
+    assert run.code == -signal.SIGKILL
+    return map(int, said)
 
 
 @pytest.mark.parametrize(("sandboxed", "kills"), [(False, 85), (True, 15)])
@@ -70,7 +41,7 @@ def test_a_hundred_kills_lose_nothing(tmp_path, program, sandboxed, kills):
     rng = random.Random(11 + sandboxed)
     location = tmp_path / "store"
     finished = set()
-    with server(location, sandboxed) as process:
+    with Server(PROGRAM, location, sandboxed, paths=[PROGRAM.parent]) as process:
         for kill in range(kills):
             finished |= set(kill_once(process, rng))
             if kill % 10 == 0 or kill == kills - 1:

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart import cli
-from headstart.cli.messages import saying_with
+from headstart.cli.messages import saying_with, was_warned
 from headstart.cli.signals import Signals
 from headstart.evaluation.scoring import label_of
 from headstart.fitting.progress import Lines, Progress, best_so_far
@@ -287,9 +287,10 @@ def show_summary(report: dict[str, Any], table: Path) -> None:
     def line(text: str = "", style: str | None = None) -> None:
         console.print(text, style=style, markup=False, soft_wrap=True)
 
-    for note in report["notes"]:
+    notes = [note for note in report["notes"] if not was_warned(note)]
+    for note in notes:
         console.print(_hanging(note))
-    if report["notes"]:
+    if notes:
         line()
     line(_counts(report))
     if report["summary"] is None:

@@ -16,7 +16,7 @@ import typer
 from headstart import cli
 from headstart.cli.display import Display, counted, make_display, show_summary
 from headstart.cli.folder import Folder, write_json
-from headstart.cli.messages import say
+from headstart.cli.messages import say, warn
 from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
 from headstart.evaluation.scoring import full_name
@@ -229,7 +229,7 @@ _WRITING_SECONDS = 0.5
 def _writing_seconds(budget: float) -> float:
     """What to leave of a budget to write the model: more on a machine that is busy, as our own start tells."""
     slowdown = (time.time() - cli.began) / max(time.process_time(), 1e-3)
-    return min(max(min(0.1 * budget, 2.0), slowdown * _WRITING_SECONDS), 0.3 * budget)
+    return min(max(min(0.05 * budget, 2.0), slowdown * _WRITING_SECONDS), 0.3 * budget)
 
 
 def _estimator(dataset: Dataset, earlier: Folder | None) -> Any:
@@ -254,7 +254,7 @@ def _write(estimator: Any, folder: Folder) -> Any:
     earlier = _loaded(type(estimator), folder) if estimator.model_.best.number < 0 else None
     if earlier is not None:
         kept = "this run only gave a simple model, so the earlier model was kept"
-        say(f"warning: {kept}")
+        warn(kept)
         earlier.notes_ = [*earlier.notes_, kept]
         return earlier
     estimator.save(folder.model)

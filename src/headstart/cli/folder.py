@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headstart.errors import InvalidInput
+from headstart.errors import HeadstartError, InvalidInput, ModelFileError
 from headstart.files import kind_of, replace_file
 from headstart.store.filelock import FileLock
 
@@ -132,6 +134,20 @@ def load_model(path: Path) -> HeadstartClassifier | HeadstartRegressor:
     from headstart.estimators import load
 
     return load(file)
+
+
+@contextmanager
+def using(path: Path) -> Iterator[None]:
+    """Raise `ModelFileError` for whatever a crafted model, or other versions of libraries, make go wrong in its use."""
+    try:
+        yield
+    except (HeadstartError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise ModelFileError(
+            f"{path} cannot be used, {type(error).__name__}: {error}; it is damaged, or was made with other versions "
+            "of libraries: fit again"
+        ) from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -36,6 +36,8 @@ FAILURE = 1
 MISTAKE = 2
 
 _writers: list[Callable[[str], None]] = []
+_warned: set[str] = set()
+"""Warnings that this command has said."""
 
 
 def say(text: str) -> None:
@@ -45,6 +47,18 @@ def say(text: str) -> None:
         _writers[-1](line)
     else:
         typer.echo(line, err=True)
+
+
+def warn(text: str) -> None:
+    """A warning in one line, once."""
+    if text not in _warned:
+        _warned.add(text)
+        say(f"warning: {text}")
+
+
+def was_warned(text: str) -> bool:
+    """Whether this command has said that already."""
+    return text in _warned
 
 
 @contextmanager
@@ -60,12 +74,10 @@ def saying_with(write: Callable[[str], None]) -> Iterator[None]:
 @contextmanager
 def plain_warnings() -> Iterator[None]:
     """Headstart's warnings as one line each, once; those of other packages are not shown."""
-    seen: set[str] = set()
+    _warned.clear()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in seen:
-            seen.add(str(message))
-            say(f"warning: {message}")
+        warn(str(message))
 
     with warnings.catch_warnings():
         if not debugging():

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headstart.cli.folder import find_model, load_model, read_json
-from headstart.errors import HeadstartError, InvalidInput, ModelFileError
+from headstart.cli.folder import find_model, load_model, read_json, using
+from headstart.errors import InvalidInput
 from headstart.files import replace_file, writable_file
 
 if TYPE_CHECKING:
@@ -31,18 +31,11 @@ def predict(model: Path, table: Path, proba: bool, ids: Sequence[str], out: Path
     if proba and not isinstance(estimator, HeadstartClassifier):
         raise InvalidInput("a regression has no probabilities; leave --proba out")
     carried = _carried(table, ids, [str(c) for c in estimator.classes_] if proba else ["prediction"])
-    try:
+    with using(model):
         if proba:
             found = pd.DataFrame(estimator.predict_proba(table), columns=[str(c) for c in estimator.classes_])
         else:
             found = pd.DataFrame({"prediction": estimator.predict(table)})
-    except (HeadstartError, OSError, MemoryError):
-        raise
-    except Exception as error:  # whatever a crafted model, or other versions of libraries, make go wrong
-        raise ModelFileError(
-            f"{model} cannot predict, {type(error).__name__}: {error}; it is damaged, or was made with other versions "
-            "of libraries: fit again"
-        ) from error
     if carried is not None:
         found = pd.concat([carried, found], axis=1)
     if out is None:
@@ -96,7 +89,8 @@ def export(model: Path, out: Path | None) -> None:
     table = str(read_json(report).get("table", "table.csv")) if report.exists() else "table.csv"
     if out is not None:
         check_apart(out, (file, Path(table)))
-    script = load_model(model).export_code(table)
+    with using(model):
+        script = load_model(model).export_code(table)
     if out is None:
         typer.echo(script, nl=False)
     else:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart.cli.display import counting
-from headstart.cli.folder import load_model
+from headstart.cli.folder import find_model, load_model, using
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,8 @@ def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool
     from headstart.evaluation.scoring import label_of, natural
 
     estimator = load_model(model)
-    found = estimator.leaderboard() if table is None else estimator.leaderboard(table)
+    with using(model):
+        found = estimator.leaderboard() if table is None else estimator.leaderboard(table)
     shown = found.head(best) if best is not None else found if as_json else found.head(20)
     if as_json:
         _print_json(shown)
@@ -60,6 +61,13 @@ def leaderboard(model: Path, table: Path | None, best: int | None, as_json: bool
     console.print(rows)
     if len(shown) < len(found):
         console.print(f"and {len(found) - len(shown)} more; --best {len(found)} shows all")
+    measured = [name for name in ("latency", "size") if name in bounds]
+    if measured:
+        size = bounds["size"].shown(find_model(model).stat().st_size) if "size" in bounds else None
+        console.print(
+            f"{' and '.join(measured)} as measured in the search, for the model of one fold"
+            f"{'' if size is None else f'; the file of the model has {size}'}"
+        )
 
 
 def _cell(name: str, value: Any, bound: Constraint | None = None) -> str:
@@ -77,7 +85,7 @@ def _cell(name: str, value: Any, bound: Constraint | None = None) -> str:
 def importance(model: Path, table: Path, best: int | None, as_json: bool, time_budget: float | None = None) -> None:
     """How much each column matters to the model: a bar each."""
     estimator = load_model(model)
-    with counting(f"shuffling the columns of {table.name}", "columns") as count:
+    with using(model), counting(f"shuffling the columns of {table.name}", "columns") as count:
         found = estimator.feature_importance(table, progress=count, time_budget=time_budget)
     shown = found.head(best) if best is not None else found
     if as_json:

@@ -16,6 +16,9 @@ class DataWarning(HeadstartWarning):
     """Something in a table was changed or ignored, or is likely to mislead a model."""
 
 
+NOT_UNICODE = "text must be Unicode, found half a character (a lone surrogate such as \\ud800); mend it"
+
+
 def column_hint(name: str, columns: Iterable[str]) -> str:
     """End of a message about a column that is not there: the likeliest one, and the first few.
 

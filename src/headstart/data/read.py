@@ -33,7 +33,7 @@ import pandas as pd
 from headstart.data.arff import read_arff
 from headstart.data.delimited import MISSING_CELLS, read_delimited
 from headstart.data.dialect import find_encoding
-from headstart.data.errors import TableError
+from headstart.data.errors import NOT_UNICODE, TableError
 from headstart.data.objects import frame_of_object, frame_of_records, with_checked_names
 from headstart.errors import InvalidInput, MissingDependency
 from headstart.files import kind_of
@@ -262,7 +262,7 @@ def _parsed(text: str) -> Any:
             "JSON must contain records of plain values, found hundreds of brackets in each other"
         ) from None
     if "\\ud" in text.lower() and not _is_unicode(content):
-        raise TableError("text must be Unicode, found half a character (a lone surrogate such as \\ud800); mend it")
+        raise TableError(NOT_UNICODE)
     return content
 
 

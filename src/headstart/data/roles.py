@@ -12,7 +12,7 @@ from pandas.api import types
 
 from headstart.data.columns import plain_numbers
 from headstart.data.dates import as_moments, find_date_format, read_dates
-from headstart.data.errors import TableError, column_hint
+from headstart.data.errors import NOT_UNICODE, TableError, column_hint
 from headstart.data.values import blanked, distinct_texts, to_numbers
 
 
@@ -54,6 +54,13 @@ class Roles:
 
 def as_column(given: Any, role: str) -> pd.Series[Any]:
     """Values of any library as a Series numbered from 0."""
+    try:
+        return _column(given, role)
+    except UnicodeEncodeError:
+        raise TableError(f"{role}: {NOT_UNICODE}") from None
+
+
+def _column(given: Any, role: str) -> pd.Series[Any]:
     if isinstance(given, Mapping | str) or not hasattr(given, "__len__"):
         raise TableError(f"{role} must be the name of a column or one value per row, got {type(given).__name__}")
     if isinstance(given, pd.DataFrame):

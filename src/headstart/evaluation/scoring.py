@@ -256,13 +256,19 @@ def _scorer(metric: str | Scorer, task: str) -> Scorer:
     from sklearn.metrics import get_scorer, get_scorer_names
 
     name = _FOR_SEVERAL_CLASSES.get(metric, metric) if task == "multiclass" else metric
-    numeric = name.startswith(_FOR_NUMBERS) and name not in ("neg_log_loss", "neg_brier_score")
-    if name in get_scorer_names() and numeric and task != "regression":
+    if name in get_scorer_names() and _is_numeric(name) and task != "regression":
         raise InvalidInput(f"metric {metric!r} is for regression, not a {task} task; {suggestion('', fitting(task))}")
     if name not in get_scorer_names():
-        raise UnknownName(f"no metric is named {metric!r}; {suggestion(metric, [*fitting(task), *SHORT_NAMES])}")
+        known = fitting(task)
+        short = [name for name, full in SHORT_NAMES.items() if _is_numeric(full) == (task == "regression")]
+        raise UnknownName(f"no metric is named {metric!r}; {suggestion(metric, [*known, *short])}")
     scorer: Scorer = get_scorer(name)
     return scorer
+
+
+def _is_numeric(name: str) -> bool:
+    """Whether a metric is for numbers, not for classes."""
+    return name.startswith(_FOR_NUMBERS) and name not in ("neg_log_loss", "neg_brier_score")
 
 
 def fitting(task: str) -> list[str]:

@@ -16,20 +16,20 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from headstart.constraints import total_excess
+from headstart.constraints import Constraint, total_excess
 from headstart.errors import SandboxError, StoreError, printable, warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
-from headstart.evaluation.scoring import Metric
+from headstart.evaluation.scoring import Metric, label_of
 from headstart.fitting import reports
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, changes_for_all_rows, evaluate_all
-from headstart.fitting.saving import saved_size, table_content
+from headstart.fitting.saving import UNSATISFIED, saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
-from headstart.fitting.summary import constant_loss, summarise
+from headstart.fitting.summary import constant_loss, linear_trial, summarise
 from headstart.space.pipeline import Pipeline
 from headstart.trials import Fidelity, Limits, Status, Trial
 
@@ -95,6 +95,7 @@ class Assembly:
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
+        self.run.notes += self._said_of(decisions)
         judged = self._judged(decisions, average, validated)
         if self.run.refits:
             members = self._refitted(members)
@@ -164,13 +165,10 @@ class Assembly:
             return self._simple()
         excess, member, decisions, values, judged, run.notes = nearest
         if excess:
-            message = (
-                f"no pipeline satisfied the constraints; {self._best_found(values)}the model is the nearest one: "
-                f"{self._exceeded(values)}"
-            )
+            message = f"{UNSATISFIED}; {self._best_found(values)}the model is the nearest one: {self._exceeded(values)}"
             warn_user(message)
         else:
-            found = [f"{c} ({c.shown(values[c.name])})" for c in run.task.constraints]
+            found = [f"{c} ({self._shown(c, values)})" for c in run.task.constraints]
             message = f"constraints are satisfied: {', '.join(found)}"
         run.notes.append(message)
         return self._model([member], decisions, judged)
@@ -178,8 +176,13 @@ class Assembly:
     def _exceeded(self, values: Mapping[str, float], names: Container[str] | None = None) -> str:
         """Which values, or which of those named, are above their bounds, in words."""
         over = [c for c in self.run.task.constraints if c.excess(values) and (names is None or c.name in names)]
-        said = [f"{c.name} {c.shown(values[c.name])}" if c.name in values else f"{c.name} not measured" for c in over]
+        said = [f"{c.name} {self._shown(c, values)}" if c.name in values else f"{c.name} not measured" for c in over]
         return ", ".join(f"{found} (must be at most {c.shown(c.upper)})" for c, found in zip(over, said, strict=True))
+
+    @staticmethod
+    def _shown(bound: Constraint, values: Mapping[str, float]) -> str:
+        """A measured value; that of a file that is yet to be written is an upper bound."""
+        return f"{'at most ' if bound.name == 'size' else ''}{bound.shown(values[bound.name])}"
 
     def _best_found(self, values: Mapping[str, float]) -> str:
         """The lowest values of what is above its bound, in words; nothing where there are none."""
@@ -229,6 +232,7 @@ class Assembly:
         """Decisions, and the values of the trial with them; thresholds are not tuned if a bound is exceeded by that."""
         measured = dict(trial.outcome.constraints)
         decisions = self._decisions(predictions, rows)
+        self.run.notes += self._said_of(decisions)
         if decisions.factors is None:
             return decisions, measured
         tuned = measured | self.run.objective.constraint_values(self._judged(decisions, predictions, rows))
@@ -252,7 +256,8 @@ class Assembly:
         summary, refit, self.score = None, None, None
         if judged is not None:
             self.score = self._score(judged)
-            summary = summarise(self.run, judged, decisions.factors is None, self._mean_rows(members))
+            rows = self._mean_rows(members)
+            summary = summarise(self.run, judged, self._linear(), decisions.factors is None, rows)
             forms = {m.form(data.n_rows) for m in members}
             refit = forms.pop() if len(forms) == 1 else "mixed"
         return Model(
@@ -269,6 +274,16 @@ class Assembly:
             refit,
             summary,
         )
+
+    def _linear(self) -> Array | None:
+        """What the metric judges of the best linear model that was tried, calibrated and tuned as the model is."""
+        trial = linear_trial(self.run.history)
+        if trial is None:
+            return None
+        predictions = predictions_of(trial)
+        validated = np.flatnonzero(is_predicted(predictions))
+        found = predictions[validated]
+        return self._judged(self._decisions(found, validated), found, validated)
 
     def _mean_rows(self, members: Sequence[Member]) -> int:
         """How many rows a model of these members was trained on, on average over the models."""
@@ -496,11 +511,19 @@ class Assembly:
         if self._calibrates:
             decisions = self._calibration(predictions, rows)
         if self._tunes:
-            factors = self._factors(decisions.calibrated(predictions), rows)
-            decisions = replace(decisions, factors=factors)
-            said = "no other threshold is better" if factors is None else "thresholds between classes are tuned"
-            self.run.notes.append(f"{said} for {self.run.metric.name}")
+            decisions = replace(decisions, factors=self._factors(decisions.calibrated(predictions), rows))
         return decisions
+
+    def _said_of(self, decisions: Decisions) -> list[str]:
+        """What is calibrated and tuned, in words."""
+        found = []
+        if self._calibrates and decisions != Decisions(factors=decisions.factors):
+            found.append(f"probabilities are calibrated with temperature {decisions.temperature:.3g}")
+        if self._tunes:
+            tuned = decisions.factors is not None
+            said = "thresholds between classes are tuned" if tuned else "no other threshold is better"
+            found.append(f"{said} for {label_of(self.run.metric.name)}")
+        return found
 
     @property
     def _calibrates(self) -> bool:
@@ -529,7 +552,6 @@ class Assembly:
             plain, better = (self._score(self._judged(d, predictions, rows)) for d in (Decisions(), found))
             if not better > plain:
                 return Decisions()
-        self.run.notes.append(f"probabilities are calibrated with temperature {temperature:.3g}")
         return found
 
     def _factors(self, probabilities: Array, rows: NDArray[np.int64]) -> tuple[float, ...] | None:

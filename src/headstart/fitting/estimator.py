@@ -283,6 +283,16 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         metric = self._metric()
         return reports.permutation_importance(self.model_, ready, truth, metric, repeats, seed, progress, until)
 
+    def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Features and target, which may be a column of X; then rows without one are left out."""
+        if y is not None:
+            return X, y
+        frame, values = reports.with_target(self._fitted, X)
+        known = values.notna().to_numpy()
+        truth = reports.codes(self.model_, values[known].to_numpy())
+        features = frame.drop(columns=self.model_.target)[known]
+        return features, truth if self.model_.classes is None else self.model_.classes[truth]
+
     def _metric(self) -> Any:
         from headstart.evaluation.scoring import Metric
 

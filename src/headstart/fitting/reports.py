@@ -84,16 +84,21 @@ def failures(history: History) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["estimator", "status", "reason", "count"])
 
 
+def with_target(model: Model, X: Any) -> tuple[pd.DataFrame, pd.Series[Any]]:
+    """A table, and the column of it that is the target."""
+    frame = read_table(X)
+    if model.target not in frame.columns:
+        raise TableError(
+            f"the table must have the target {model.target!r} to be scored; "
+            f"{suggestion(model.target, map(str, frame.columns))}; or give y"
+        )
+    return frame, blanked(frame[model.target], model.schema.missing)
+
+
 def test_rows(model: Model, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """Rows in the form of the training rows, and their target as codes or numbers; rows without a target go."""
     if y is None:
-        frame = read_table(X)
-        if model.target not in frame.columns:
-            raise TableError(
-                f"the table must have the target {model.target!r} to be scored; "
-                f"{suggestion(model.target, map(str, frame.columns))}; or give y"
-            )
-        X, y = frame, blanked(frame[model.target], model.schema.missing)
+        X, y = with_target(model, X)
     values = pd.Series(np.asarray(y, dtype=object))
     known = values.notna().to_numpy()
     ready = model.schema.apply(X)
@@ -103,13 +108,14 @@ def test_rows(model: Model, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     if not len(rows):
         raise TableError("at least one row must have a target, found none")
     ready = ready[rows] if model.schema.n_sparse is not None else ready.iloc[rows]
-    return ready, _codes(model, values[known].to_numpy())
+    return ready, codes(model, values[known].to_numpy())
 
 
 test_rows.__test__ = False  # type: ignore[attr-defined]
 
 
-def _codes(model: Model, values: NDArray[Any]) -> NDArray[Any]:
+def codes(model: Model, values: NDArray[Any]) -> NDArray[Any]:
+    """Values of the target as numbers, for classes their positions; `InvalidInput` for what the model does not know."""
     if model.classes is None:
         try:
             return values.astype(np.float64)

@@ -262,7 +262,7 @@ class Run:
         if seconds is None or self.end is None:
             return None
         loading = LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
-        for_model = max(min(0.1 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
+        for_model = max(min(0.05 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
         end = self.end - min(for_model, _MOST_FOR_MODEL * seconds)
         return end - self._for_refits(REFIT_SHARE * seconds) if self.refits else end
 

@@ -43,6 +43,8 @@ _LIBRARIES = ("headstart", "scikit-learn", "numpy", "pandas", "scipy", "lightgbm
 _TABLES = ("leaderboard_", "failures_")
 HEADER_BYTES = 3_000
 """At most what versions, parameters, notes and the archive itself take in a file."""
+UNSATISFIED = "no pipeline satisfied the constraints"
+"""How the note of a fit begins whose model does not satisfy them."""
 _MODELS, _PICKLE = "models.skops", "estimator.pkl"
 
 
@@ -83,7 +85,9 @@ def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> Non
 
 
 def _check_size(estimator: Any, path: str | PathLike[str]) -> None:
-    """Warn if a constraint on the size does not hold for the file."""
+    """Warn if a constraint on the size does not hold for the file, unless the fit has said so."""
+    if any(note.startswith(UNSATISFIED) for note in estimator.notes_):
+        return
     size = os.path.getsize(path)
     for bound in parse_constraints(estimator.get_params(deep=False)["constraints"]):
         if bound.name == "size" and size > bound.upper:

@@ -52,10 +52,12 @@ class Summary:
         rows have groups); None where there was no time for it. The search has chosen by these rows, which flatters a
         little.
     constant
-        Score of predicting the same for all rows: the shares of the classes; the mean or the median of the target,
+        Score of predicting the same for all rows: the shares of the classes (the commonest class where the metric is
+        of labels, or with two classes the rarer one if that is better); the mean or the median of the target,
         whichever is better.
     linear
-        Score of the best linear model that was tried; None if none was.
+        Score of the best linear model that was tried, with thresholds and calibration of its own where the model has
+        them; None if none was.
     others
         Scores in other usual metrics, by name.
     rows
@@ -99,13 +101,15 @@ class Summary:
         ]
 
 
-def summarise(run: Run, judged: Array, proper: bool, trained_rows: int) -> Summary:
+def summarise(run: Run, judged: Array, linear: Array | None, proper: bool, trained_rows: int) -> Summary:
     """The summary of a model.
 
     Parameters
     ----------
     judged
         What the metric judges for each row of the table; NaN where it was not validated.
+    linear
+        The same of the best linear model; None if there is none.
     proper
         Whether these are probabilities, not weighted for thresholds.
     trained_rows
@@ -123,7 +127,7 @@ def summarise(run: Run, judged: Array, proper: bool, trained_rows: int) -> Summa
         natural(name, _score(run, run.metric, judged)),
         _interval(run, judged),
         natural(name, run.metric.to_score(constant_loss(run))),
-        _linear_score(run),
+        None if linear is None else natural(name, _score(run, run.metric, linear)),
         others,
         run.dataset.n_rows,
         trained_rows,
@@ -177,18 +181,15 @@ def constant_loss(run: Run) -> float:
         losses = [loss(learn, train, valid) for train, valid in run.plan.splits]
         return float(np.mean(defined(losses, lambda: loss(learn, every, every))))
 
+    def rarer(rows: Rows) -> Array:
+        return 1.0 - shares(rows)
+
     every = np.unique(np.concatenate([valid for _, valid in run.plan.splits]))
-    losses = [mean_loss(learn) for learn in ((mean, median) if data.classes is None else (shares,))]
+    learners = (mean, median) if data.classes is None else (shares,)
+    if metric.of_labels and data.task == "binary":
+        learners = (shares, rarer)
+    losses = [mean_loss(learn) for learn in learners]
     return min((found for found in losses if not np.isnan(found)), default=np.nan)
-
-
-def _linear_score(run: Run) -> float | None:
-    from headstart.fitting.assembly import predictions_of
-
-    trial = linear_trial(run.history)
-    if trial is None:
-        return None
-    return natural(run.metric.name, _score(run, run.metric, predictions_of(trial)))
 
 
 def _interval(run: Run, judged: Array) -> tuple[float, float] | None:
