@@ -33,6 +33,7 @@ from headstart.replay.protocol import Method
 from headstart.replay.results import MethodResults, half_width, ranks, rounded
 from headstart.replay.runner import run_method, seed_of_run
 from headstart.space import catalog
+from headstart.space.pipeline import Pipeline
 from headstart.trials import Limits
 
 Array = NDArray[np.float64]
@@ -215,7 +216,7 @@ def run_cell(searcher: ByOptimizer | Tpot | Smac, duels: LiveDuels, cell: tuple[
         budget = Budget(duels.seconds, limits)
         steps = searcher.search(space, objective, seed_of_run(int(table.id), seed), budget, ())
     bests = [best_of(steps[:n]) for n in (*duels.evaluations, len(steps))]
-    scores = {None: refit.without()}
+    scores: dict[Pipeline | None, float] = {None: refit.without()}
     for best in {best.pipeline: best for best in bests if best is not None}.values():
         with ExitStack() as stack:
             fit = stack.enter_context(Sandbox(refit)) if duels.sandbox else refit
