@@ -46,7 +46,7 @@ def test_tables_are_the_largest_below_a_size_one_of_each_group(data):
 
 
 def test_wins_are_counted_by_the_median_and_mann_whitney():
-    results = DuelResults("s", "accuracy", 60.0, [25], 5, [{"name": "t"}, {"name": "u"}, {"name": "v"}])
+    results = DuelResults("s", "accuracy", 60.0, [25], 5, "ours", [{"name": "t"}, {"name": "u"}, {"name": "v"}])
 
     def runs(values):
         return [{"scores": [0.5, value], "observed": [25, 40]} for row in values for value in row]
