@@ -33,6 +33,7 @@ from headstart.replay.protocol import Method
 from headstart.replay.results import MethodResults, half_width, ranks, rounded
 from headstart.replay.runner import run_method, seed_of_run
 from headstart.space import catalog
+from headstart.space.pipeline import Pipeline
 from headstart.trials import Limits
 
 Array = NDArray[np.float64]
@@ -57,6 +58,7 @@ class DuelResults(MethodResults):
     seconds: float
     evaluations: list[int]
     seeds: int
+    ours: str
     tables: list[dict[str, Any]]
 
     def values(self, method: str, what: str = "scores") -> Array:
@@ -74,27 +76,30 @@ class DuelResults(MethodResults):
         return f"{method}: mean score {mean:.4f} with {tried:.0f} pipelines after {self.seconds:g} s"
 
     def table(self) -> Table:
-        """Mean ranks over tables of the mean score over seeds, and how often each differs from the first method.
+        """Mean ranks over tables of the mean score over seeds, and how often ours differs from each.
 
         A difference counts as significant if the two-sided Mann-Whitney test over the seeds has p < 0.05.
         """
-        ran = [name for name in self.methods if self.complete(name)]
+        ran = sorted((name for name in self.methods if self.complete(name)), key=lambda name: name != self.ours)
         moments = [f"{e} pipelines" for e in self.evaluations] + [f"{self.seconds:g} s"]
         columns = ["method", *(f"rank, {m}" for m in moments), "score", "pipelines", "better", "worse", "significant"]
         scores = [self.values(name).mean(axis=1) for name in ran]
         places = ranks([-score for score in scores]) if ran else ()
         rows = []
         for name, place, score in zip(ran, places, scores, strict=True):
-            cells = [f"{m:.2f} ± {w:.2f}" for m, w in zip(place.mean(axis=0), half_width(place), strict=True)]
+            cells = [
+                f"{m:.2f} ± {'-' if np.isnan(w) else f'{w:.2f}'}"
+                for m, w in zip(place.mean(axis=0), half_width(place), strict=True)
+            ]
             cells += [f"{score[:, -1].mean():.4f}", f"{self.values(name, 'observed')[..., -1].mean():.0f}"]
-            rows.append([name, *cells, *(self._duel(ran[0], name) if name != ran[0] else ["", "", ""])])
+            rows.append([name, *cells, *(["", "", ""] if name == self.ours else self._duel(name))])
         return Table(f"{self.space}, {len(self.tables)} tables, {self.seeds} seeds", columns, rows)
 
-    def _duel(self, ours: str, other: str) -> list[str]:
+    def _duel(self, other: str) -> list[str]:
         """Tables on which ours has the higher and the lower median at the end; of both, those that are significant."""
         from scipy.stats import mannwhitneyu
 
-        one, two = (self.values(name)[..., -1] for name in (ours, other))
+        one, two = (self.values(name)[..., -1] for name in (self.ours, other))
         higher = np.median(one, axis=1) - np.median(two, axis=1)
         p = np.array([mannwhitneyu(a, b).pvalue for a, b in zip(one, two, strict=True)])  # NaN where all are equal
         sure = p < _LEVEL
@@ -143,7 +148,9 @@ class LiveDuels:
         chosen = replace(self, seconds=setup.seconds or self.seconds)
         tables = chosen.choose(setup.data / "tables")[: setup.tables or self.tables]
         facts = [{"name": t.name, "rows": t.rows, "columns": t.columns} for t in tables]
-        results = DuelResults(self.space, METRIC, chosen.seconds, list(self.evaluations), self.seeds, facts)
+        results = DuelResults(
+            self.space, METRIC, chosen.seconds, list(self.evaluations), self.seeds, self.methods[0], facts
+        )
         results = results.in_file(setup.out)
         cells = {f"{t.name}, seed {seed}": (t, seed) for t in tables for seed in range(self.seeds)}
         given = json.dumps([catalog.load(self.space).key, METRIC, HOLDOUT, TEST, chosen.seconds, self.evaluations])
@@ -215,7 +222,7 @@ def run_cell(searcher: ByOptimizer | Tpot | Smac, duels: LiveDuels, cell: tuple[
         budget = Budget(duels.seconds, limits)
         steps = searcher.search(space, objective, seed_of_run(int(table.id), seed), budget, ())
     bests = [best_of(steps[:n]) for n in (*duels.evaluations, len(steps))]
-    scores = {None: refit.without()}
+    scores: dict[Pipeline | None, float] = {None: refit.without()}
     for best in {best.pipeline: best for best in bests if best is not None}.values():
         with ExitStack() as stack:
             fit = stack.enter_context(Sandbox(refit)) if duels.sandbox else refit

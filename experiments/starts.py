@@ -22,15 +22,15 @@ class Blocks(Compared):
     Parameters
     ----------
     at
-        After how many evaluations mean regrets are shown. After the last of them methods are ranked, and each is
-        tested against the first of its block: tasks on which it has the lower and the higher regret, and p of
+        After how many evaluations mean regrets are shown, beside those at the end. There methods are ranked, and each
+        is tested against the first of its block: tasks on which it has the lower and the higher regret, and p of
         Wilcoxon's signed-rank test.
     """
 
     at: Sequence[int] = (25, 50, 100)
 
     def table(self) -> Table:
-        at = [e for e in self.at if e <= self.results.evaluations]
+        at = [e for e in self.at if e < self.results.evaluations] + [self.results.evaluations]
         columns = ["", *map(str, at), f"rank at {at[-1]}", "won–lost", "p", "tasks"]
         rows = [row for name, group in self.groups.items() for row in self._block(name, group, at)]
         return Table(f"{self.results.meta}, {self.results.split}: mean regret", columns, rows)

@@ -388,7 +388,7 @@ class TestTpot:
         space = PipelineSpace(
             "numbers",
             [Stage("scaler", [Algorithm("none"), Algorithm("standard")]), Stage("estimator", [svm])],
-            forbidden=[{"scaler": "standard", "estimator.kernel": ["poly"]}],
+            forbidden=[{"scaler": ["standard"], "estimator.kernel": ["poly"]}],
         )
 
         def read(scaler, kernel):

@@ -34,7 +34,7 @@ def test_each_block_is_of_the_tasks_that_all_of_it_ran_on(meta, tmp_path, put):
     kind = FromStarts([("random", (None, NEAR)), ("average_rank", (None,))], groups, at=(2, 6))
     put("warm_start", kind)
     found, path = run_experiment("warm_start", meta, tmp_path, evaluations=6)
-    assert list(Results.load(path).methods) == ["random", "random-near", "average_rank"]
+    assert set(Results.load(path).methods) == {"random", "random-near", "average_rank"}
     table = found.table()
     assert [row[0] for row in table.rows] == ["**random**", "common", "near", "**both**", "one", "two"]
     assert [row[-1] for row in table.rows] == ["", "2", "2", "", "3", "3"]

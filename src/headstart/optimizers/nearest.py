@@ -89,12 +89,13 @@ def _by_mean_rank(lists: list[Rows]) -> Rows:
 
 
 class Nearest(RecordedOptimizer):
-    """The best pipelines of the datasets that are most alike by their meta-features.
+    """The best pipelines of the datasets that are most alike by their meta-features (Feurer, Springenberg & Hutter,
+    AAAI 2015).
 
     It learns nothing from results on the new task, so it is mostly a warm start of another optimizer. As published:
 
-    - ``nearest``: the best of the nearest dataset, of the second nearest, and so on, by L1 (Feurer, Springenberg &
-      Hutter, AAAI 2015). The first five are PMF's start, the first 25 auto-sklearn's.
+    - ``nearest``: the best of the nearest dataset, of the second nearest, and so on, by L1. The first five are PMF's
+      start, the first 25 auto-sklearn's.
     - ``nearest(distance=l2, order=drawn, neighbours=10, depth=20)``: the sampling of task 2 in section 6.4 of
       Rakotoarison (2022), for any meta-features.
 
