@@ -1,5 +1,7 @@
 """Metabu as an extractor."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -29,11 +31,17 @@ class TestOfTables(MetaFeaturesContract):
     """Bootstraps of the tables; without a map, what a user of the library gets."""
 
     def make(self):
-        return Metabu(metafeatures="mf1", bootstraps=2)
+        return Metabu(metafeatures="auto_sklearn", bootstraps=2)
 
     def meta(self):
-        meta = meta_with_tables()
-        return with_metafeatures(meta, ["mf1"], range(len(meta)))[0]
+        return described()
+
+
+@cache
+def described():
+    """Small tables with meta-features that take no time."""
+    meta = meta_with_tables()
+    return with_metafeatures(meta, ["auto_sklearn"], range(len(meta)))[0]
 
 
 def decided_by(feature, seed=0, n_tasks=40, n_pipelines=300):
@@ -109,9 +117,9 @@ def test_missing_meta_features_are_at_the_median_and_odd_ones_are_cut_off():
 
 
 def test_bootstraps_are_rows_of_their_own_and_seeded():
-    meta = with_metafeatures(meta_with_tables(), ["mf1"], range(6))[0]
+    meta = described()
     plain, some, same, other = (
-        Metabu("mf1", bootstraps=bootstraps, seed=seed).meta_fit(meta).meta_key
+        Metabu("auto_sklearn", bootstraps=bootstraps, seed=seed).meta_fit(meta).meta_key
         for bootstraps, seed in ((0, 0), (2, 0), (2, 0), (2, 1))
     )
     assert some == same
@@ -123,14 +131,13 @@ def test_bootstraps_need_hand_crafted_meta_features():
         Metabu("dataset2vec", bootstraps=1).meta_fit(small_meta().changed(metafeatures={"dataset2vec": np.eye(6)}))
 
 
-def test_a_table_gets_them_by_name():
-    meta = meta_with_tables()
-    described, made = with_metafeatures(meta, ["metabu(metafeatures=mf1)"], range(5))
-    name = "metabu(metafeatures=mf1)"
+def test_a_table_gets_them_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path))
+    meta, name = meta_with_tables(), "metabu(metafeatures=auto_sklearn)"
+    all_tasks, made = with_metafeatures(meta, [name], range(5))
     found = table_metafeatures(meta.dataset(5), [name], made)[name]
-    np.testing.assert_allclose(found, described.metafeatures[name][5])
-    assert list(made[name].importance()) != list(HandCrafted("mf1").names)
-    assert set(made[name].importance()) == set(HandCrafted("mf1").names)
+    np.testing.assert_allclose(found, all_tasks.metafeatures[name][5])
+    assert set(made[name].importance()) == set(HandCrafted("auto_sklearn").names)
 
 
 def test_settings_and_states_that_cannot_be():

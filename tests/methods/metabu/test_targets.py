@@ -72,4 +72,4 @@ def test_without_pot_the_error_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingDependency, match=r"headstart\[transport\]"):
-        wasserstein_distances([np.zeros((1, 1))] * 2)
+        wasserstein_distances([np.zeros((1, 1)), np.zeros((2, 1))])

@@ -26,14 +26,14 @@ import pandas as pd
 from headstart.errors import InvalidInput, MetaDataError
 from headstart.metadata.metadataset import MetaDataset
 from headstart.space.encoded import Encoded
-from headstart.space.parameters import Categorical, Float, Integer
+from headstart.space.parameters import Categorical, Float, Integer, Parameter
 from headstart.space.space import PipelineSpace
 from headstart.space.stages import Algorithm, Stage
 
 RUNS = "meta/metabu_adaboost_runs.csv"
 FEATURES = "meta/metabu_basic_representations.csv"
 _PREFIX = "num__classifier__"
-_NUMBERS = {
+_NUMBERS: dict[str, tuple[str, Parameter]] = {
     "max_depth": ("base_estimator__max_depth", Integer("max_depth", 1, 10)),
     "learning_rate": ("learning_rate", Float("learning_rate", 0.01, 2.0)),
     "n_estimators": ("n_estimators", Integer("n_estimators", 50, 500)),

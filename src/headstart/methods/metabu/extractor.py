@@ -33,7 +33,7 @@ class Metabu(MetaFeatures):
     """Linear combinations of hand-crafted meta-features under which tasks are near whose best pipelines are near
     (Rakotoarison, Milijaona, Rasoanaivo, Sebag & Schoenauer, ICLR 2022).
 
-    Training needs POT; a trained map does not.
+    Training needs POT where some tasks have fewer than `top` results; a trained map does not.
 
     Parameters
     ----------
