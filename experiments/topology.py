@@ -251,7 +251,7 @@ class Topology:
             vectors = embedded(meta, method, train, data)
             for task in test:
                 apart = np.linalg.norm(vectors[train] - vectors[task], axis=1)
-                orders = (np.argsort(values, kind="stable") for values in (apart, truth[task][train]))
-                for how, values in scores(*orders, AT).items():
+                found, wanted = (np.argsort(far, kind="stable") for far in (apart, truth[task][train]))
+                for how, values in scores(found, wanted, AT).items():
                     rows[how].append([round(value, 5) for value in values])
         return rows

@@ -66,13 +66,13 @@ def plot_map(vectors: Array, names: Sequence[str], new: Array, name: str, path: 
 
 
 def _named(panel: Any, places: Array, names: Sequence[str]) -> None:
-    """Names beside their points, to the right in the upper half and to the left in the lower one of close ones."""
-    order = np.argsort(places[:, 1], kind="stable")
-    for k, i in enumerate(order):
-        right = k % 2 == 0
+    """Names beside their points, on the side where there is more room."""
+    low, high = panel.get_xlim()
+    for (x, y), name in zip(places, names, strict=True):
+        right = x < low + 0.7 * (high - low)
         panel.annotate(
-            names[i],
-            places[i],
+            name,
+            (x, y),
             xytext=(6 if right else -6, 0),
             textcoords="offset points",
             ha="left" if right else "right",

@@ -100,7 +100,7 @@ def test_a_linear_relation_is_found():
     )
     np.testing.assert_allclose(new @ matched.weights + matched.bias, new @ truth, atol=0.1)
     distances = [cdist(points, points).ravel() for points in (new @ moved.weights, new @ truth)]
-    assert np.corrcoef(distances)[0, 1] > 0.95
+    assert np.corrcoef(distances)[0, 1] > 0.9
 
 
 def test_penalty_makes_weights_small():
