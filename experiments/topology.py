@@ -169,16 +169,18 @@ class Ranked(Saved):
 
         rows: list[list[str]] = []
         own, *others = self.methods
-        corrected = holm({name: wilcoxon(self.values(own)[:, 0], self.values(name)[:, 0]) for name in others})
+        corrected = [
+            holm({name: wilcoxon(self.values(own)[:, k], self.values(name)[:, k]) for name in others}) for k in (0, -1)
+        ]
         for name in self.methods:
             found = self.values(name)
             widths = half_width(found)
             cells = [f"{m:.3f} ± {shown(float(w), '.3f')}" for m, w in zip(found.mean(axis=0), widths, strict=True)]
-            p = "" if name == own else f"{corrected[name]:.2g}"
+            p = ["" if name == own else f"{of_k[name]:.2g}" for of_k in corrected]
             late = " / ".join(f"{m:.2f}" for m in self.values(name, "retrieved").mean(axis=0))
-            rows.append([name, *cells, p, late])
+            rows.append([name, *cells, *p, late])
         title = f"{self.meta}: NDCG@k over {len(self.tasks)} tasks"
-        columns = ["meta-features", *map(str, self.at), f"p at {self.at[0]}", "of the retrieved"]
+        columns = ["meta-features", *map(str, self.at), f"p at {self.at[0]}", f"p at {self.at[-1]}", "of the retrieved"]
         return Table(title, columns, rows)
 
 
