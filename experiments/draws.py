@@ -112,8 +112,8 @@ class Draws:
         lowest = np.array([np.nanmin(meta.loss_row(task)) for task in test], dtype=np.float64)
         curves: dict[str, list[Array]] = {name: [] for name in (*self.methods, "uniform")}
         with one_blas_thread():
+            points = scaled(meta.pipelines, np.logical_or.reduce(np.isfinite(meta.losses), axis=0))
             for train, tasks in folds:
-                points = scaled(meta.pipelines, np.logical_or.reduce(np.isfinite(meta.losses), axis=0))
                 best = best_columns(meta.select(train), TOP)
                 for name, method in self.methods.items():
                     vectors = embedded(meta, method, train, setup.data)

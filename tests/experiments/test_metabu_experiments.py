@@ -100,9 +100,10 @@ def test_what_was_not_run_is_replaced_by_the_nearest_that_was():
 
 def test_draws_on_recorded_results(meta, tmp_path, put):
     put("metabu_draws", Draws({"metabu": "metabu(steps=3)", "scot": "scot"}, draws=30, repetitions=3), meta="pmf")
+    meta = meta.changed(splits={"train": list(range(20)), "test": list(range(20, 30))})
     found, path = run_experiment("metabu_draws", meta, tmp_path)
     curves = np.array(found.samplers["scot"])
-    assert curves.shape == (30, 30)
+    assert curves.shape == (10, 30)
     assert (np.diff(curves, axis=1) <= 1e-9).all()
     assert (curves[:, -1] >= np.array(found.lowest) - 1e-6).all()
     together = np.sum([found.places[name] for name in found.places], axis=0)
