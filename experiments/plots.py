@@ -86,7 +86,8 @@ def plot_ranked(ranked: Ranked, path: Path) -> None:
             bound = float(np.abs(grid).max())
             drawn = axes.imshow(grid, cmap="RdBu", vmin=-bound, vmax=bound, origin="lower", aspect="auto")
             for (i, j), value in np.ndenumerate(grid):
-                axes.text(j, i, f"{value:+.3f}", ha="center", va="center")
+                shade = "white" if abs(value) > 0.6 * bound else "black"
+                axes.text(j, i, f"{value:+.3f}", ha="center", va="center", color=shade)
             axes.set_xticks(range(len(alphas)), alphas)
             axes.set_yticks(range(len(penalties)), penalties)
             axes.set_xlabel("α, weight of distances between tasks")
