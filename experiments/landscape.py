@@ -123,8 +123,17 @@ class Important(Saved):
         return Table("importance of meta-features", ["", "meta-features"], [*rows, ["for both", ", ".join(both)]])
 
 
+@dataclass(frozen=True)
 class Importance:
-    """An experiment on what counts for AdaBoost and for the random forests of another meta-dataset (figure 6.6)."""
+    """An experiment on what counts for AdaBoost and for an estimator of another meta-dataset (figure 6.6).
+
+    Parameters
+    ----------
+    estimator
+        Its name there.
+    """
+
+    estimator: str = "random_forest"
 
     def run(self, setup: Setup) -> Important:
         """Learn both maps of the meta-features that both have; save."""
@@ -133,7 +142,7 @@ class Importance:
             return before
         if setup.data is None:
             raise NeedsTable("importance is compared on raw tables: name a folder with --data DIR")
-        described = with_full(setup)
+        described = with_full(setup, self.estimator)
         adaboost = load("metabu_adaboost", setup.data)
         theirs, ours = feature_names(setup.data), list(HandCrafted("full").names)
         both = [name for name in ours if name in theirs]
@@ -153,7 +162,7 @@ class Importance:
         important = Important(
             meta.name,
             meta.key,
-            {"names": ["AdaBoost", "random forests"], "tasks": [len(m.tasks) for m in maps]},
+            {"names": ["AdaBoost", self.estimator], "tasks": [len(m.tasks) for m in maps]},
             {name: [round(float(values[k]), 4) for values in found] for k, name in enumerate(both)},
         )
         important.save(setup.out)
@@ -162,7 +171,7 @@ class Importance:
     load = staticmethod(Important.load)
 
 
-def with_full(setup: Setup, estimator: str = "random_forest") -> MetaDataset:
+def with_full(setup: Setup, estimator: str) -> MetaDataset:
     """The training tasks that have tables, with all hand-crafted meta-features and the results of one estimator."""
     meta = setup.meta.split("train") if "train" in setup.meta.splits else setup.meta
     meta = meta.select([task for task in range(len(meta)) if meta.tables[task] is not None])

@@ -1,16 +1,18 @@
 """Experiments of Metabu on small meta-datasets."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import ndcg_score
 
 from experiments.catalogue import run_experiment
 from experiments.draws import Draws, mixture, recorded_nearest
-from experiments.landscape import Dimension
+from experiments.landscape import Augmented, Dimension, Importance
 from experiments.plots import draw
 from experiments.topology import Topology, folds_of, scores, standardised, without_best
 from headstart.metafeatures.handcrafted import HandCrafted
 from headstart.testing.examples import small_meta
+from headstart.testing.tables import meta_with_tables
 
 
 @pytest.fixture
@@ -100,10 +102,10 @@ def test_what_was_not_run_is_replaced_by_the_nearest_that_was():
 
 def test_draws_on_recorded_results(meta, tmp_path, put):
     put("metabu_draws", Draws({"metabu": "metabu(steps=3)", "scot": "scot"}, draws=30, repetitions=3), meta="pmf")
-    meta = meta.changed(splits={"train": list(range(20)), "test": list(range(20, 30))})
+    meta = meta.changed(splits={"train": list(range(12)), "test": list(range(12, 30))})
     found, path = run_experiment("metabu_draws", meta, tmp_path)
     curves = np.array(found.samplers["scot"])
-    assert curves.shape == (10, 30)
+    assert curves.shape == (18, 30)
     assert (np.diff(curves, axis=1) <= 1e-9).all()
     assert (curves[:, -1] >= np.array(found.lowest) - 1e-6).all()
     together = np.sum([found.places[name] for name in found.places], axis=0)
@@ -121,3 +123,45 @@ def test_dimension_as_it_should_be_and_as_printed(meta, tmp_path, put):
     whole = {name: parts[-1][2] for name, parts in found.dimensions.items()}
     *_, normalised, printed = whole.values()
     assert printed == pytest.approx(normalised / 2, abs=1e-3)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """AdaBoost on eight tasks, with the meta-features of pymfe."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "meta").mkdir()
+    n, tasks = 400, np.arange(8) + 3
+    kinds = ("base_estimator__max_depth", "learning_rate", "n_estimators")
+    runs = pd.DataFrame({f"num__classifier__{kind}": rng.standard_normal(n) for kind in kinds})
+    for prefix, names in (("cat__x0_", ("SAMME", "SAMME.R")), ("cat__x1_", ("mean", "median", "most_frequent"))):
+        drawn = rng.integers(0, len(names), n)
+        for k, name in enumerate(names):
+            runs[prefix + name] = (drawn == k).astype(float)
+    runs = runs.assign(task_id=rng.choice(tasks, n), num__predictive_accuracy=rng.random(n))
+    runs.to_csv(tmp_path / "meta" / "metabu_adaboost_runs.csv", index=False)
+    names = [name for name in HandCrafted("full").names if name[0].islower()]
+    features = pd.DataFrame(rng.standard_normal((len(tasks), len(names))), columns=names).assign(task_id=tasks)
+    features.to_csv(tmp_path / "meta" / "metabu_basic_representations.csv", index=False)
+    return tmp_path
+
+
+def test_importance_of_the_meta_features_that_both_have(folder, tmp_path, put, monkeypatch):
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    put("metabu_importance", Importance("knn"))
+    found, _ = run_experiment("metabu_importance", meta_with_tables(), tmp_path / "out", data=folder)
+    assert set(found.importance) == {name for name in HandCrafted("full").names if name[0].islower()}
+    assert np.array(list(found.importance.values())).max(axis=0).tolist() == [1.0, 1.0]
+    assert found.about["tasks"] == [8, 6]
+    first = found.table().rows[0][1].split(", ")[0]
+    assert found.importance[first][0] == 1.0
+    (drawn,) = draw(found, tmp_path / "figure")
+    assert first in drawn.read_text(encoding="utf-8")
+
+
+def test_bootstraps_lie_near_their_table(folder, tmp_path, put):
+    put("metabu_augmented", Augmented(tables=3, bootstraps=4))
+    found, _ = run_experiment("metabu_augmented", meta_with_tables(), tmp_path / "out", data=folder)
+    assert found.owner == [0] * 5 + [1] * 5 + [2] * 5
+    assert found.closest > 0.8  # 4 of 14 by chance
+    assert found.seconds["describe a table (full)"] > 0
+    assert draw(found, tmp_path / "figure")[0].exists()
