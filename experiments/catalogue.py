@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments import deeppipe, mosaic, pmf, warm_start
+from experiments import deeppipe, metabu, mosaic, pmf, warm_start
 from experiments.experiment import Experiment, Findings, Setup
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
@@ -20,6 +20,7 @@ from headstart.replay.runner import Reporter
 EXPERIMENTS: dict[str, Experiment] = {
     **pmf.EXPERIMENTS,
     **deeppipe.EXPERIMENTS,
+    **metabu.EXPERIMENTS,
     **mosaic.EXPERIMENTS,
     **warm_start.EXPERIMENTS,
 }
@@ -65,8 +66,9 @@ def run_experiment(
         check_positive(what, value, whole=what != "seconds")
         if value is not None and length[what] is None:
             raise InvalidInput(f"{name} has no {what} to choose: {experiment.line}")
-    partition = Partition.of(meta, "test")
-    if experiment.seconds is None:
+    everything = Partition("all", tuple(range(len(meta))), (), ())  # an experiment makes its own folds
+    partition = Partition.of(meta, "test") if meta.splits else everything
+    if experiment.seconds is None and partition.test:
         known = len(partition.test)
         whole, number = (min(n or known, known) for n in (experiment.tasks, tasks or experiment.tasks))
         if number < known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 
 from experiments.cluster import Clustered
 from experiments.comparison import Compared
+from experiments.draws import Drawn
 from experiments.embedding import Points
 from experiments.experiment import Findings
+from experiments.landscape import Important, Resampled
 from experiments.model_error import Errors
+from experiments.topology import Ranked
 from headstart.errors import InvalidInput
-from headstart.replay.results import numbers
+from headstart.replay.results import numbers, wilcoxon
 from headstart.report.curves import colours, figure_in, over_evaluations, plot_results
 
 Array = NDArray[np.float64]
@@ -38,9 +42,20 @@ def draw(findings: Findings, stem: Path) -> list[Path]:
         plot_points(findings, png)
         plot_pairs(findings, pairs := stem.with_name(f"{stem.name}_estimators.png"))
         return [png, pairs]
+    elif isinstance(findings, Ranked):
+        plot_ranked(findings, svg)
+    elif isinstance(findings, Important):
+        plot_importance(findings, svg)
+        return [svg]
+    elif isinstance(findings, Resampled):
+        plot_resampled(findings, png)
+    elif isinstance(findings, Drawn):
+        plot_drawn(findings, svg)
+        plot_drawn_tasks(findings, tasks := stem.with_name(f"{stem.name}_tasks.svg"))
+        return [svg, tasks]
     else:
         raise InvalidInput(f"there is nothing to draw of {type(findings).__name__}")
-    return [svg if isinstance(findings, Compared | Errors) else png]
+    return [svg if isinstance(findings, Compared | Errors | Ranked) else png]
 
 
 def plot_errors(errors: Errors, path: Path) -> None:
@@ -57,6 +72,101 @@ def plot_errors(errors: Errors, path: Path) -> None:
             axes.set_ylim(bottom=0)
             over_evaluations(axes, title)
             axes.legend(frameon=False)
+
+
+def plot_ranked(ranked: Ranked, path: Path) -> None:
+    """NDCG over the number of neighbours; of a grid of α and λ, how far each is above the first method."""
+    cells = {tuple(re.findall(r"[\d.e-]+", name)): ranked.values(name) for name in ranked.methods if name[0] == "α"}
+    with figure_in(path, (5.5, 3.6)) as figure:
+        axes = figure.subplots()
+        if cells:
+            own = ranked.values(next(iter(ranked.methods)))[:, 0]
+            alphas, penalties = (sorted({key[i] for key in cells}, key=float) for i in range(2))
+            grid = np.array([[(cells[a, b][:, 0] - own).mean() for a in alphas] for b in penalties])
+            bound = float(np.abs(grid).max())
+            drawn = axes.imshow(grid, cmap="RdBu", vmin=-bound, vmax=bound, origin="lower", aspect="auto")
+            for (i, j), value in np.ndenumerate(grid):
+                shade = "white" if abs(value) > 0.6 * bound else "black"
+                axes.text(j, i, f"{value:+.3f}", ha="center", va="center", color=shade)
+            axes.set_xticks(range(len(alphas)), alphas)
+            axes.set_yticks(range(len(penalties)), penalties)
+            axes.set_xlabel("α, weight of distances between tasks")
+            axes.set_ylabel("λ, penalty of the map")
+            first = next(iter(ranked.methods))
+            figure.colorbar(drawn, ax=axes, label=f"NDCG@{ranked.at[0]} of metabu minus {first}")
+            return
+        for name, colour in zip(ranked.methods, colours(len(ranked.methods)), strict=True):
+            found = ranked.values(name)
+            mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(len(found))
+            axes.plot(ranked.at, mean, color=colour, marker="o", markersize=3, label=name)
+            axes.fill_between(ranked.at, mean - error, mean + error, color=colour, alpha=0.12, linewidth=0)
+        axes.set_xlabel("k")
+        axes.set_ylabel("NDCG@k, with one standard error")
+        axes.set_xticks(ranked.at)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+
+
+def plot_drawn(drawn: Drawn, path: Path) -> None:
+    """Two panels over draws: mean ranks, and p of Wilcoxon's test of each against the first sampler."""
+    places = {name: np.array(rows, dtype=np.float64) for name, rows in drawn.places.items()}
+    own = next(iter(places))
+    chosen = dict(zip(places, colours(len(places)), strict=True))
+    with figure_in(path, (9, 3.6)) as figure:
+        left, right = figure.subplots(1, 2)
+        for name, found in places.items():
+            steps = np.arange(1, found.shape[1] + 1)
+            left.plot(steps, found.mean(axis=0), color=chosen[name], label=name)
+            if name != own:
+                p = [wilcoxon(places[own][:, t], found[:, t]) for t in range(found.shape[1])]
+                right.plot(steps, p, color=chosen[name], label=name)
+        right.axhline(0.05, color="black", linewidth=0.8)
+        right.set_yscale("log")
+        over_evaluations(left, "mean rank")
+        over_evaluations(right, f"p against {own}, not corrected")
+        left.legend(frameon=False)
+
+
+def plot_drawn_tasks(drawn: Drawn, path: Path, number: int = 10) -> None:
+    """Lowest loss so far on some of the tasks, evenly chosen in the order of their lowest loss."""
+    order = np.argsort(np.array(drawn.lowest, dtype=np.float64), kind="stable")
+    some = order[np.linspace(0, len(order) - 1, min(number, len(order))).round().astype(int)]
+    shades = colours(len(drawn.samplers))
+    with figure_in(path, (11, 4.4)) as figure:
+        panels = figure.subplots(2, -(-len(some) // 2), squeeze=False).flat
+        for axes, task in zip(panels, some, strict=False):
+            for (name, rows), colour in zip(drawn.samplers.items(), shades, strict=True):
+                axes.plot(np.arange(1, len(rows[task]) + 1), numbers(rows[task]), color=colour, label=name)
+            over_evaluations(axes, "lowest loss")
+            axes.set_title(drawn.tasks[task])
+        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+
+
+def plot_importance(important: Important, path: Path) -> None:
+    """Each meta-feature by its importance for two kinds of pipelines; those that count for either are named."""
+    values = np.array(list(important.importance.values()))
+    with figure_in(path, (6.5, 5.5)) as figure:
+        axes = figure.subplots()
+        axes.scatter(*values.T, s=8, color="#1f5fa8", linewidths=0)
+        for name, (x, y) in important.importance.items():
+            if max(x, y) > 0.6:
+                axes.annotate(name, (x, y), xytext=(3, 2), textcoords="offset points", fontsize=6)
+        axes.set_xlabel(f"importance for {important.about['names'][0]}")
+        axes.set_ylabel(f"importance for {important.about['names'][1]}")
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def plot_resampled(resampled: Resampled, path: Path) -> None:
+    """Tables (stars) and their bootstraps (dots), a colour for each table."""
+    flat, owner = np.array(resampled.flat), np.array(resampled.owner)
+    with figure_in(path, (5.5, 4.5)) as figure:
+        axes = figure.subplots()
+        for k, colour in enumerate(colours(len(resampled.tables))):
+            first, *others = np.flatnonzero(owner == k)
+            axes.scatter(*flat[others].T, s=8, color=colour, linewidths=0)
+            axes.scatter(*flat[first], s=60, marker="*", color=colour, edgecolors="black", linewidths=0.4)
+        _blank(axes)
+        axes.set_title("tables (stars) and their bootstraps, t-SNE of their meta-features", loc="left")
 
 
 def plot_points(points: Points, path: Path) -> None:

@@ -78,6 +78,7 @@ _OWN: dict[str, dict[str, str]] = {
         "full": "headstart.metafeatures.handcrafted:full",
         "handcrafted": "headstart.metafeatures.handcrafted:HandCrafted",
         "landmark": "headstart.metafeatures.handcrafted:landmark",
+        "metabu": "headstart.methods.metabu:Metabu",
         "mf1": "headstart.metafeatures.handcrafted:mf1",
         "mf2": "headstart.metafeatures.handcrafted:mf2",
         "scot": "headstart.metafeatures.handcrafted:scot",

@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 
 from headstart.data import Dataset
+from headstart.knowledge.files import Knowledge
 from headstart.metafeatures.handcrafted import HandCrafted
+from headstart.registry import create
+from headstart.testing.examples import small_meta
+from headstart.testing.tables import meta_with_tables
 
 
 @pytest.fixture
@@ -56,3 +60,41 @@ def test_mistakes_are_named(command, table, options, message):
     assert ran.code == 2
     assert message in ran.err
     assert ran.out == ""
+
+
+@pytest.fixture
+def near(tmp_path, monkeypatch):
+    """A method that knows tables by Metabu, as 'metatrain' writes it."""
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    meta = meta_with_tables()
+    method = create("optimizer", "nearest(metafeatures='metabu(metafeatures=auto_sklearn)')")
+    Knowledge.learn(method, meta, range(6), []).save(tmp_path / "near.npz")
+    return tmp_path / "near.npz"
+
+
+def test_similar_tables_and_a_map(command, table, near, tmp_path):
+    ran = command("metafeatures", table, "-t", "label", "--knowledge", near, "--map", "map.svg")
+    assert ran.code == 0, ran.err
+    assert "nearest of 6 tables" in ran.out
+    assert "written: map.svg" in ran.out
+    drawn = (tmp_path / "map.svg").read_text(encoding="utf-8")
+    assert "train among 6 tables" in drawn
+    ran = command("metafeatures", table, "-t", "label", "--knowledge", near, "--json")
+    found = json.loads(ran.out)
+    assert sorted(found["neighbours"]) == [f"task {t}" for t in range(6)]
+    assert list(found["neighbours"].values()) == sorted(found["neighbours"].values())
+    nearest = next(iter(found["neighbours"]))
+    assert nearest in drawn
+    assert set(found["importance"]) == set(HandCrafted("auto_sklearn").names)
+
+
+def test_a_map_needs_something_to_show(command, table, tmp_path):
+    ran = command("metafeatures", table, "-t", "label", "--map", "map.svg")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--map needs --knowledge FILE" in ran.err
+    create("surrogate", "linear_factors(rank=2)").meta_fit(small_meta()).save(tmp_path / "other.npz")
+    ran = command("metafeatures", table, "-t", "label", "--knowledge", "other.npz")
+    assert ran.code == 2
+    assert "must hold Metabu" in ran.err
+    ran = command("metafeatures", table, "-t", "label", "--knowledge", "other.npz", "--map", "map.gif")
+    assert "a plot is written as" in ran.err

@@ -415,6 +415,14 @@ def metafeatures(
     kinds: Kinds = None,
     missing: Missing = None,
     json: AsJson = False,
+    knowledge: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Show the most similar tables by Metabu: a file of 'metatrain' that has it."),
+    ] = None,
+    map_file: Annotated[
+        Path | None,
+        typer.Option("--map", metavar="FILE", help="Draw the table among those learned from: .svg, .png or .pdf."),
+    ] = None,
 ) -> None:
     """Describe a table by hand-crafted meta-features: sizes, statistics, landmarks and more.
 
@@ -422,10 +430,11 @@ def metafeatures(
     Examples:
       headstart metafeatures train.csv --target price
       headstart metafeatures train.csv --target price --set full --json
+      headstart metafeatures train.csv --target price --knowledge near.npz --map map.svg
     """
     from headstart.cli.metafeatures import show
 
-    show(table, target, set_name, task, drop or [], kinds or [], missing or [], json)
+    show(table, target, set_name, task, drop or [], kinds or [], missing or [], json, knowledge, map_file)
 
 
 @app.command(rich_help_panel=_COMPARE)

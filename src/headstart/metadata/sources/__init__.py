@@ -2,6 +2,8 @@
 
 >>> sorted(SOURCES)
 ['pmf', 'tensor_oboe', 'zap']
+
+Those of `IN_FOLDERS` cannot be fetched; they are read from a folder that the user has.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from headstart.metadata.files import is_meta, load_meta, read_header, save_meta
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources.wheels import DEEPPIPE, OBOE, Wheel, download
 
-__all__ = ["SOURCES", "Source", "cache_directory", "fetch", "is_fetched", "load", "place"]
+__all__ = ["IN_FOLDERS", "SOURCES", "Source", "cache_directory", "fetch", "is_fetched", "load", "place"]
 
 Progress = Callable[[str, float], None]
 
@@ -59,6 +61,9 @@ SOURCES = {
         Source("zap", "525 deep-learning pipelines on 525 image tasks", (DEEPPIPE,)),
     )
 }
+
+IN_FOLDERS = ("metabu_adaboost",)
+"""Names of modules beside this one that read a meta-dataset from a folder."""
 
 
 def cache_directory() -> Path:
@@ -131,7 +136,7 @@ def load(name: str | os.PathLike[str], data: str | os.PathLike[str] | None = Non
     Parameters
     ----------
     name
-        Of a source that was fetched, or a path.
+        Of a source that was fetched or is in the folder `data`, or a path.
     data
         A folder with more about the tasks, see `headstart.metadata.sources.extras`.
 
@@ -142,6 +147,13 @@ def load(name: str | os.PathLike[str], data: str | os.PathLike[str] | None = Non
     MetaDataError
         It is damaged.
     """
+    if str(name) in IN_FOLDERS:
+        if data is None:
+            raise InvalidInput(
+                f"{name} is read from a folder of yours and cannot be fetched; name the folder: --data DIR"
+            )
+        found: MetaDataset = import_module(f"{__name__}.{name}").read(Path(data))
+        return found
     meta = load_meta(located(name))
     if data is not None:
         from headstart.metadata.sources.extras import with_extras
@@ -156,7 +168,9 @@ def located(name: str | os.PathLike[str]) -> Path:
         path = Path(name).expanduser()
         if path.is_dir():
             return path
-        raise UnknownName(f"{name} is no meta-dataset and no directory with one; {suggestion(str(name), SOURCES)}")
+        raise UnknownName(
+            f"{name} is no meta-dataset and no directory with one; {suggestion(str(name), [*SOURCES, *IN_FOLDERS])}"
+        )
     directory = place(str(name))
     if not is_fetched(str(name)):
         state = "was made by another version of Headstart" if is_meta(directory) else "holds no meta-dataset"
