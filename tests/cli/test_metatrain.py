@@ -138,6 +138,23 @@ def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
     assert not (tmp_path / "killed.npz.part.0").exists()
 
 
+def test_one_whose_time_is_over_is_written_and_the_same_command_continues_it(meta, headstart, tmp_path):
+    arguments = ["metatrain", meta, "-m", SMALL.format(10)]
+    assert headstart(*arguments, "-o", "whole.npz").code == 0
+    cut = headstart(*arguments, "-o", "cut.npz", "--time", 1e-9)
+    assert cut.code == 0, cut.err
+    assert "the time is over; the same command continues the training" in cut.err
+    assert DeepPipe.load("cut.npz").trained_steps["DeepPipe"] == (0, 10)
+    other = headstart("metatrain", meta, "-m", SMALL.format(20), "-o", "cut.npz")
+    assert other.code == 2
+    assert "cut.npz already exists" in other.err
+    assert headstart(*arguments, "-o", "cut.npz").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.npz", "whole.npz"]
+    whole, found = (DeepPipe.load(path).learned for path in ("whole.npz", "cut.npz"))
+    for name in whole.keys() - {"training.checks"}:
+        np.testing.assert_array_equal(found[name], whole[name])
+
+
 @pytest.mark.parametrize("told", [["--resume"], []])
 def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monkeypatch, told):
     arguments = ["metatrain", meta, "-m", SMALL.format(20)]

@@ -210,8 +210,8 @@ def _learned(
     learning = partition.learning(meta) if variant is None else variant.learning(meta, partition)
     if ready is not None and learning.key not in _learned_from(ready):
         raise InvalidInput(
-            f"{method.text} must have learned from the training and validation tasks of {meta.name!r}, {partition.name}, "
-            "and from nothing else; train it on them"
+            f"{method.text} must have learned from the training and validation tasks of {meta.name!r}, "
+            f"{partition.name}, with the same meta-features; train it on them"
         )
     optimizer = optimizer.meta_fit(learning) if ready is None else ready
     if variant is not None and variant.made_ready is not None:

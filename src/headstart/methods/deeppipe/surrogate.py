@@ -18,11 +18,12 @@ Decided where the paper is silent. (1) Its matrices are of accuracies; whether t
 ``targets="accuracy"`` does as the paper seems to: a loss l counts as l - 1, so that a prior mean of zero expects the
 worst; ``"standardised"`` by mean and deviation, on the new task of what was observed; ``"inferred"`` trains on
 standardised ones and on the new task infers offset and scale, of which the other tasks tell what is usual. Where losses
-are far above that, as those of another metric may be, the observations alone decide. (2) Where the paper leaves something open, `DeepPipe.paper` does as the code
-released with it: a constant mean is learned, the rate of meta-training falls along a cosine over the 10,000 epochs, and
-kernel parameters are fine-tuned at 1e-3 instead of the 1e-4 of meta-training, with which 100 steps move a parameter by
-1 % at most. Tasks of an epoch are drawn at random, so that each comes once on average. (3) Failures and proposals under
-way are taken as `headstart.surrogates.located_gp` says.
+are far above that, as those of another metric may be, the observations alone decide. (2) Where the paper leaves
+something open, `DeepPipe.paper` does as the code released with it: a constant mean is learned, the rate of
+meta-training falls along a cosine over the 10,000 epochs, and kernel parameters are fine-tuned at 1e-3 instead of the
+1e-4 of meta-training, with which 100 steps move a parameter by 1 % at most. Tasks of an epoch are drawn at random, so
+that each comes once on average. (3) Failures and proposals under way are taken as `headstart.surrogates.located_gp`
+says.
 """
 
 from __future__ import annotations
