@@ -141,7 +141,7 @@ def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
 def test_one_whose_time_is_over_is_written_and_the_same_command_continues_it(meta, headstart, tmp_path):
     arguments = ["metatrain", meta, "-m", SMALL.format(10)]
     assert headstart(*arguments, "-o", "whole.npz").code == 0
-    cut = headstart(*arguments, "-o", "cut.npz", "--time", 1e-9)
+    cut = headstart(*arguments, "-o", "cut.npz", "--time", "0.0000001")
     assert cut.code == 0, cut.err
     assert "the time is over; the same command continues the training" in cut.err
     assert DeepPipe.load("cut.npz").trained_steps["DeepPipe"] == (0, 10)
@@ -291,7 +291,7 @@ def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
     assert (back.fine_tune, back.failures) == ("none", "worst")
     for asked, message in (
         ("deeppipe_network(outputs=20)", "outputs=20 is decided by training"),  # though it is the default
-        ("deeppipe_paper", "encoder_layers=0 is decided by training"),
+        ("deeppipe_paper", "encoder_layers=None is decided by training"),
         ("deeppipe_network(nosuch=1)", "has no setting 'nosuch'"),
         ("deeppipe_network(fine_tune=some)", "fine_tune has no 'some'"),
         ("deeppipe_network(outputs=11)", "outputs=11 is decided by training, and the file was trained with"),
