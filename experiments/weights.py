@@ -45,8 +45,8 @@ def printed(meta: str, factor: int, encoders: int) -> int:
 
 def counted(space: PipelineSpace, factor: int, encoders: int) -> int:
     """Weights of our network."""
-    layers = {"encoder_layers": encoders, "aggregation_layers": _LAYERS - encoders}
-    return PipelineNetwork(space, factor=factor, **layers).weights
+    aggregation = _LAYERS - encoders
+    return PipelineNetwork(space, factor=factor, encoder_layers=encoders, aggregation_layers=aggregation).weights
 
 
 @dataclass
