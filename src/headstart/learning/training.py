@@ -171,7 +171,7 @@ def train(
     before = watch.restored()
     checks: list[tuple[int, float, float]] = []
     best: tuple[float, int, Parameters] | None = None
-    first, finished = 0, False
+    first, finished, cut = 0, False, False
     if before is not None:
         first, checks, best, finished = before.step, before.checks, before.best, before.finished
         model.adam.restore(before.adam)
@@ -200,9 +200,7 @@ def train(
             if best is not None and step - best[1] >= training.patience * training.check_every:
                 break
             if step < steps and watch.over:
-                logger.info("%s: the time is over after step %d of %d", name, step, steps)
-                watch.cut(state(step, False))
-                finished = True
+                cut = True
                 break
             if watch.due and step < steps:
                 watch.save(state(step, False))
@@ -218,7 +216,9 @@ def train(
                 ) from error
             logger.warning("%s: step %d has no finite loss; training ends with the best so far", name, step)
             break
-    if not finished:
+    if cut:
+        watch.cut(state(step, False))
+    elif not finished:
         watch.save(state(step, True))
     if best is None:
         raise NumericalError(f"training of {name} must have a finite validation loss, got {checks[-1][1]}")
