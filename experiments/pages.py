@@ -13,6 +13,8 @@ of ``data/FILE.json``; words with blanks in them are quoted. AT is a list of eva
 ``{{lowest FILE WHAT METHOD}}``           after how many evaluations its mean ``regret`` or ``rank`` is the lowest
 ``{{solved FILE AT METHOD}}``             on how many tasks it has found the optimum by then
 ``{{independent FILE}}``                  table of ours beside figures that others measured
+``{{steps FILE METHOD}}``                 how much of its training it has had
+``{{ms FILE METHOD}}``                    milliseconds of a suggestion
 ========================================  ==============================================================================
 
 A METHOD is named as in the file, with or without its settings; ``FILE/METHOD`` takes it from another file, ``best3``
@@ -99,6 +101,8 @@ class Filling:
             "lowest": self._lowest,
             "solved": self._solved,
             "independent": self._independent,
+            "steps": self._steps,
+            "ms": lambda file, method: f"{1000 * self._entry(file, method)['seconds_per_suggestion']:.0f}",
         }
         kind, *words = shlex.split(found[1])
         try:
@@ -223,6 +227,14 @@ class Filling:
     def _cell(self, file: str, row: str, column: str) -> str:
         table = self._load(file).table()
         return {cells[0]: cells for cells in table.rows}[row][list(table.columns).index(column)]
+
+    def _entry(self, file: str, method: str) -> dict[str, Any]:
+        results = self._results(file)
+        return results.methods[named(results, method)]
+
+    def _steps(self, file: str, method: str) -> str:
+        ((made, most),) = self._entry(file, method)["steps"].values()
+        return f"{made:,} of {most:,} steps ({100 * made / most:.2g} %)"
 
     def _drawn(self, found: Findings, name: str) -> str:
         from experiments.plots import draw

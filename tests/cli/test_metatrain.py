@@ -138,6 +138,23 @@ def test_one_that_was_killed_goes_on(meta, headstart, tmp_path):
     assert not (tmp_path / "killed.npz.part.0").exists()
 
 
+def test_one_whose_time_is_over_is_written_and_the_same_command_continues_it(meta, headstart, tmp_path):
+    arguments = ["metatrain", meta, "-m", SMALL.format(10)]
+    assert headstart(*arguments, "-o", "whole.npz").code == 0
+    cut = headstart(*arguments, "-o", "cut.npz", "--time", "0.0000001")
+    assert cut.code == 0, cut.err
+    assert "the time is over; the same command continues the training" in cut.err
+    assert DeepPipe.load("cut.npz").trained_steps["DeepPipe"] == (0, 10)
+    other = headstart("metatrain", meta, "-m", SMALL.format(20), "-o", "cut.npz")
+    assert other.code == 2
+    assert "cut.npz already exists" in other.err
+    assert headstart(*arguments, "-o", "cut.npz").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.npz", "whole.npz"]
+    whole, found = (DeepPipe.load(path).learned for path in ("whole.npz", "cut.npz"))
+    for name in whole.keys() - {"training.checks"}:
+        np.testing.assert_array_equal(found[name], whole[name])
+
+
 @pytest.mark.parametrize("told", [["--resume"], []])
 def test_one_that_was_interrupted_goes_on_to_the_same_file(meta, headstart, monkeypatch, told):
     arguments = ["metatrain", meta, "-m", SMALL.format(20)]
@@ -274,7 +291,7 @@ def test_settings_of_the_search_may_be_changed_those_of_training_not(knowledge):
     assert (back.fine_tune, back.failures) == ("none", "worst")
     for asked, message in (
         ("deeppipe_network(outputs=20)", "outputs=20 is decided by training"),  # though it is the default
-        ("deeppipe_paper", "encoder_layers=0 is decided by training"),
+        ("deeppipe_paper", "encoder_layers=None is decided by training"),
         ("deeppipe_network(nosuch=1)", "has no setting 'nosuch'"),
         ("deeppipe_network(fine_tune=some)", "fine_tune has no 'some'"),
         ("deeppipe_network(outputs=11)", "outputs=11 is decided by training, and the file was trained with"),

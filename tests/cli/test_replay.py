@@ -43,6 +43,31 @@ def test_replay_shows_saves_and_draws(headstart, meta, tmp_path):
     assert shown["methods"]["random"]["regret_mean"] == content["methods"]["random"]["regret_mean"]
 
 
+def test_replay_of_what_was_trained(headstart, meta, tmp_path):
+    pytest.importorskip("torch")
+    quick = "deeppipe_network(factor=1, steps={}, training={{'n_tasks': 2, 'n_pipelines': 20}})"
+    method, out, entries = quick.format(4), tmp_path / "r.json", []
+    for steps in (2, 4):
+        headstart("metatrain", meta, "-m", quick.format(steps), "-o", tmp_path / f"{steps}.npz")
+        known = ["--knowledge", tmp_path / f"{steps}.npz", "--evaluations", 8, "--out", out]
+        done = headstart("replay", meta, "-m", method, *known)
+        assert done.code == 0, done.err
+        assert "already known" not in done.err
+        entries.append(json.loads(out.read_text())["methods"][method])
+    assert [entry["steps"] for entry in entries] == [{"DeepPipe": [2, 2]}, {"DeepPipe": [4, 4]}]
+    assert "already known" in headstart("replay", meta, "-m", method, *known).err
+    anew = headstart("replay", meta, "-m", method, "--evaluations", 8, "--out", tmp_path / "anew.json")
+    assert anew.code == 0, anew.err
+    learned = json.loads((tmp_path / "anew.json").read_text())["methods"][method]
+    for what in ("curves", "learned", "steps", "settings", "given"):
+        assert entries[1][what] == learned[what]
+    split = tmp_path / "other.json"
+    split.write_text(json.dumps({"train": [4, 5, 6], "validation": [7], "test": [0, 1]}))
+    other = headstart("replay", meta, "-m", method, "--split-file", split, "--knowledge", tmp_path / "4.npz")
+    assert other.code == 2
+    assert "must have learned from the training and validation tasks" in other.err
+
+
 def test_a_method_that_cannot_be_run_says_why(headstart, meta, tmp_path):
     done = headstart("replay", meta, "-m", "nearest", "-m", "random", "--evaluations", 6, "--out", tmp_path / "r.json")
     assert done.code == 0, done.err

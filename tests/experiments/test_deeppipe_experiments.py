@@ -11,6 +11,7 @@ from experiments.catalogue import EXPERIMENTS, run_experiment
 from experiments.cluster import Clustered, Clusters, cluster_metric
 from experiments.comparison import Compared, Comparison, overall_ranks
 from experiments.embedding import Points, latent_points
+from experiments.weights import Counts
 from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import recorded_task
 from headstart.metadata import MetaDataset
@@ -70,6 +71,11 @@ class TestSettings:
         common = [deeppipe.ENCODED[1], deeppipe.LAYERS.methods[0], deeppipe.FACTOR.methods[2]]
         described = [method.make().describe() for method in common]
         assert described[0] == described[1] == described[2]
+
+    def test_the_paper_s_model_is_trained_as_ours(self):
+        paper, ours = deeppipe.paper_model("model").make().surrogate, DeepPipe()
+        assert paper.training == ours.training
+        assert (paper.mean, paper.noise, paper.logarithmic, paper.targets) == ("constant", "shared", False, "accuracy")
 
     def test_estimators_of_other_meta_datasets(self):
         with pytest.raises(InvalidInput, match="which estimators of 'zap'"):
@@ -295,3 +301,20 @@ class TestEmbedding:
         points = latent_points(surrogate, meta.pipelines)
         outputs = surrogate.network(surrogate.learned, meta.pipelines.features()).points
         np.testing.assert_allclose(points, outputs / np.exp(surrogate.learned["kernel.length_scales"]))
+
+
+def test_weights_are_counted_beside_the_numbers_of_the_paper(tmp_path):
+    meta = divided_meta("tensor_oboe")
+    found, path = run_experiment("deeppipe_weights", meta, tmp_path)
+    assert found == Counts.load(path)
+    space = meta.pipelines.space
+    inputs, widths = (
+        space.width,
+        [max(1, *(sum(p.width for p in a.params) for a in s.algorithms)) for s in space.stages],
+    )
+    units = 6 * sum(widths)
+    assert found.counted[0][1] == inputs * units + 3 * units**2
+    assert found.printed[2][1] == 161 * 6 + (271 + 2 * 144) * 36
+    assert found.table().rows[1][3].endswith("(28,936)")
+    with pytest.raises(InvalidInput, match="prints no weights for 'other'"):
+        run_experiment("deeppipe_weights", meta.changed(name="other"), tmp_path)

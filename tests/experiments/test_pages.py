@@ -262,6 +262,14 @@ class TestNumbers:
         found.save(folder / "data" / "pmf_regret.json")
         assert [fill(f"{{{{solved pmf_regret {at} gp}}}}") for at in (5, 6)] == ["1 of 3", "2 of 3"]
 
+    def test_how_much_training_a_method_has_had_and_how_long_it_thinks(self, folder, fill):
+        found = made({"pmf": 0.1, "gp": 0.5}, evaluations=10)
+        found.methods["pmf"] |= {"steps": {"PMF": [2500, 1_000_000]}, "seconds_per_suggestion": 0.0123}
+        found.save(folder / "data" / "pmf_regret.json")
+        assert fill("{{steps pmf_regret pmf}}, {{ms pmf_regret pmf}} ms") == "2,500 of 1,000,000 steps (0.25 %), 12 ms"
+        with pytest.raises(InvalidInput, match="cannot be filled in"):
+            fill("{{steps pmf_regret gp}}")
+
     @pytest.mark.parametrize("meta", ["tensor_oboe", "pmf"])
     def test_ranks_where_an_algorithm_is_new(self, folder, fill, meta):
         groups = NEW_ALGORITHM.comparison(meta).groups

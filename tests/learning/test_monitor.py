@@ -54,6 +54,22 @@ def test_a_training_that_was_killed_goes_on_to_the_same_result(tmp_path, at):
     assert (resumed.step, resumed.validation_loss) == (whole.step, whole.validation_loss)
 
 
+def test_one_whose_time_is_over_gives_the_best_so_far_and_goes_on_to_the_same_result(tmp_path):
+    whole = learn()
+    steps = []
+    for _ in range(7):
+        with monitored(Monitor(None, tmp_path / "training", "k", resume=True, limit=0.0)) as monitor:
+            found = learn()
+        steps.append(int(found.checks[-1, 0]))
+        assert found.validation_loss == found.checks[:, 1].min()
+        assert monitor.cut == (steps[-1] < 60)
+        assert found.steps == 60
+    assert steps == [0, 10, 20, 30, 40, 50, 60]
+    for name, value in whole.parameters.items():
+        np.testing.assert_array_equal(found.parameters[name], value)
+    np.testing.assert_array_equal(found.checks[:, :2], whole.checks[:, :2])
+
+
 def test_a_finished_one_is_not_trained_again(tmp_path):
     monitor = Monitor(None, tmp_path / "training", "k")
     with monitored(monitor):

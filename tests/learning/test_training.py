@@ -174,3 +174,12 @@ def test_a_validation_that_breaks_is_no_best():
     )
     assert trained.parameters["x"][0] <= 1.0
     assert np.isnan(trained.checks[-1, 1])
+
+
+def test_epochs_have_room_for_every_task_and_are_told_only_where_they_count():
+    by_epochs = Training(n_tasks=4, epochs=True)
+    assert [by_epochs.number_of_steps(10, tasks) for tasks in (1, 4, 5, 329)] == [10, 10, 20, 830]
+    assert Training(n_tasks=4).number_of_steps(10, 329) == 10
+    assert by_epochs.to_dict()["epochs"] is True
+    assert "epochs" not in Training().to_dict()
+    assert Training(**by_epochs.to_dict()) == by_epochs

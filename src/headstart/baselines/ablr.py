@@ -101,7 +101,7 @@ class ABLR(MetaTrained):
             network.initial(rng),
             lambda tensors, stream: likelihood(tensors, training.draw(stream, n_tasks, n_pipelines)),
             lambda tensors: likelihood(tensors, held),
-            self.steps,
+            self.training.number_of_steps(self.steps, len(training)),
             self.training,
             rng,
             "ABLR",

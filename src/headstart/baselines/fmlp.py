@@ -230,7 +230,8 @@ class FMLP(MetaTrained):
                 errors.append(float(np.mean((predicted - shown.targets[b, judged]) ** 2)))
             return float(np.mean(errors))
 
-        trained = train_network(initial, loss, validate, self.steps, self.training, rng, "FMLP")
+        steps = self.training.number_of_steps(self.steps, tasks)
+        trained = train_network(initial, loss, validate, steps, self.training, rng, "FMLP")
         return self._with_prior(trained.parameters, ensemble, training, rng)
 
     def _with_prior(

@@ -137,7 +137,7 @@ class FSBO(MetaTrained):
             initial,
             loss,
             lambda tensors: batch_loss(self.kernel, network, tensors, held),
-            self.steps,
+            self.training.number_of_steps(self.steps, len(training)),
             self.training,
             rng,
             "FSBO",

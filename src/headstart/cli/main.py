@@ -472,6 +472,14 @@ def replay(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Plot mean rank and mean regret, as .svg, .png or .pdf.")
     ] = None,
+    knowledge: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What the methods have learned: a file that 'headstart metatrain' wrote from the same training tasks. "
+            "By default they learn first.",
+        ),
+    ] = None,
     data: Data = None,
     json: AsJson = False,
 ) -> None:
@@ -487,7 +495,22 @@ def replay(
     """
     from headstart.cli.replay import run
 
-    run(meta, method or [], split, split_file, evaluations, seeds, warm_start, n_initial, jobs, out, plot, data, json)
+    run(
+        meta,
+        method or [],
+        split,
+        split_file,
+        evaluations,
+        seeds,
+        warm_start,
+        n_initial,
+        jobs,
+        out,
+        plot,
+        data,
+        json,
+        knowledge,
+    )
 
 
 @app.command(rich_help_panel=_COMPARE)
@@ -504,6 +527,16 @@ def metatrain(
         bool,
         typer.Option("--resume", help="Fail rather than discard an unfinished training with other settings."),
     ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--time",
+            parser=duration,
+            metavar="SECONDS",
+            help="Time for a training, such as 90 or 1h; what it has learned by then is written, and the same command "
+            "continues it.",
+        ),
+    ] = None,
 ) -> None:
     """Train a method on recorded results, for 'fit --knowledge'.
 
@@ -518,7 +551,7 @@ def metatrain(
     """
     from headstart.cli.metatrain import run
 
-    run(meta, method, out, split_file, data, resume)
+    run(meta, method, out, split_file, data, resume, seconds)
 
 
 app.add_typer(meta.app, name="meta", rich_help_panel=_COMPARE)

@@ -26,20 +26,29 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-def run(meta_name: str, method: str, out: Path, split_file: Path | None, data: Path | None, resume: bool) -> None:
-    """Meta-train and write the file; until then an unfinished training is kept next to it."""
+def run(
+    meta_name: str,
+    method: str,
+    out: Path,
+    split_file: Path | None,
+    data: Path | None,
+    resume: bool,
+    seconds: float | None,
+) -> None:
+    """Meta-train and write the file; as long as a training is unfinished it is kept next to it."""
     from headstart.knowledge.files import Knowledge, learner
     from headstart.metadata.sources import load
 
-    _check(out)
+    state = out.with_name(f"{out.name}.part")
+    _check(out, bool(_left(state)))
     model = learner(method)
     meta = load(meta_name, data)
     train, validation = _tasks(meta, split_file)
     learned_from = [model.describe(), meta.learning(train, validation).key]
     key = hashlib.sha256(json.dumps(learned_from, sort_keys=True).encode()).hexdigest()
     checks: list[Check] = []
-    state = out.with_name(f"{out.name}.part")
     resume = _goes_on(state, key, resume)
+    _check(out, resume)
     missing = sorted(model.needs.metafeatures - set(meta.metafeatures))
     if missing:
         tables = sum(meta.tables[task] is not None for task in (*train, *validation))
@@ -53,14 +62,17 @@ def run(meta_name: str, method: str, out: Path, split_file: Path | None, data: P
                 if not check.again:
                     show(check)
 
-            with monitored(Monitor(told, state, key, resume)) as monitor:
+            with monitored(Monitor(told, state, key, resume, limit=seconds)) as monitor:
                 knowledge = Knowledge.learn(model, meta, train, validation)
         knowledge.save(out)
     except KeyboardInterrupt:
-        if any(out.parent.glob(f"{state.name}.*")):
+        if _left(state):
             say("stopped; continue with --resume")
         raise
-    monitor.remove()
+    if monitor.cut:
+        say("the time is over; the same command continues the training")
+    else:
+        monitor.remove()
     tasks = f"{len(train)} tasks" + (f", {len(validation)} for early stopping" if validation else "")
     typer.echo(f"{method}: learned from {tasks} in {time.monotonic() - began:.0f} s{_reached(checks)}")
     typer.echo(f"written: {out} ({out.stat().st_size / 1e3:.0f} kB)")
@@ -93,7 +105,7 @@ def _notes(knowledge: Knowledge) -> Iterator[str]:
 
 def _goes_on(state: Path, key: str, resume: bool) -> bool:
     """Whether to continue an unfinished training: one with the same settings is continued without being asked to."""
-    left = sorted(state.parent.glob(f"{glob.escape(state.name)}.*"))
+    left = _left(state)
     if resume and not left:
         say(f"there is no unfinished training of {state.with_suffix('')}, so training starts from the beginning")
     if not resume and left:
@@ -102,8 +114,13 @@ def _goes_on(state: Path, key: str, resume: bool) -> bool:
     return resume
 
 
-def _check(out: Path) -> None:
-    if out.exists():
+def _left(state: Path) -> list[Path]:
+    """Files of unfinished trainings."""
+    return sorted(state.parent.glob(f"{glob.escape(state.name)}.*"))
+
+
+def _check(out: Path, goes_on: bool) -> None:
+    if out.exists() and not goes_on:
         raise InvalidInput(f"{out} already exists; choose another file with --out, or remove it")
     if not out.absolute().parent.is_dir():
         raise InvalidInput(f"the directory of {out} must exist; create it, or choose another file with --out")

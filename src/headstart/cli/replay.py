@@ -38,6 +38,7 @@ def run(
     plot: Path | None,
     data: Path | None,
     as_json: bool,
+    knowledge: Path | None,
 ) -> None:
     """Replay methods on a meta-dataset, show and save what was found."""
     from headstart.metadata.sources import load
@@ -53,6 +54,11 @@ def run(
     if warm_start is None and n_initial is not None:
         raise InvalidInput("--initial says how many pipelines a warm start gives: name one with --warm-start")
     variant = None if warm_start is None else warm_started(warm_start, n_initial or N_INITIAL)
+    trained = {}
+    if knowledge is not None:
+        from headstart.knowledge.files import Knowledge
+
+        trained = {method: Knowledge.load(knowledge).optimizer(method) for method in methods}
     meta = load(meta_name, data)
     partition = Partition.of(meta, split) if split_file is None else Partition.read(split_file, meta)
     with showing_progress(kept=out is not None) as progress:
@@ -66,6 +72,7 @@ def run(
             out=out,
             progress=progress,
             variant=variant,
+            trained=trained,
         )
     if plot is not None:
         from headstart.report.curves import plot_results

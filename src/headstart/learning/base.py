@@ -93,6 +93,12 @@ class Learner(ABC):
         """Name and settings, for the record: JSON."""
         return describe_part(self)
 
+    @property
+    def trained_steps(self) -> dict[str, tuple[int, int]]:
+        """Steps of training that were made and most that might have been, by the class of the part that made them."""
+        parts = [part for part in map(self.part, self.parts) if part is not None]
+        return {name: steps for part in parts for name, steps in part.trained_steps.items()}
+
     def adjusted(self, **wanted: Any) -> Self:
         """This learner with other values of settings that only count on a new task.
 

@@ -29,6 +29,8 @@ from headstart.numerics.hyperparameters import Hyperparameters
 Array = NDArray[np.float64]
 
 LENGTHS, SCALE, NOISE = "kernel.length_scales", "kernel.output_scale", "kernel.noise"
+MEAN = "kernel.mean"
+"""The constant mean of all tasks, where one is learned."""
 LEAST_LOG_NOISE = math.log(1e-5)
 """Relative to the variance of a task's losses: less is rounding, and makes covariances singular."""
 

@@ -127,6 +127,11 @@ class Monitor:
         Whether to go on with what is in the files.
     seconds
         Least time between writes.
+    limit
+        Seconds that a training may take in this process; it then ends at its next check with the best so far, and its
+        file is one to go on from. ``None`` for no limit.
+    cut
+        Whether a training was ended by the limit.
     """
 
     progress: Callable[[Check], None] | None = None
@@ -134,6 +139,8 @@ class Monitor:
     key: str = ""
     resume: bool = False
     seconds: float = 10.0
+    limit: float | None = None
+    cut: bool = False
     trainings: int = 0
 
     def next(self) -> Watch:
@@ -155,6 +162,7 @@ class Watch:
 
     def __init__(self, monitor: Monitor, path: Path | None) -> None:
         self._monitor, self._path, self._saved = monitor, path, 0.0
+        self._began = time.monotonic()
 
     def restored(self) -> TrainingState | None:
         """What an earlier process left."""
@@ -172,6 +180,17 @@ class Watch:
         for step, loss, seconds in checks:
             best = loss if math.isfinite(loss) and not best <= loss else best
             self.tell(Check(name, step, steps, loss, best, seconds, again=True))
+
+    @property
+    def over(self) -> bool:
+        """Whether the training has had the time that it may take."""
+        limit = self._monitor.limit
+        return limit is not None and time.monotonic() - self._began >= limit
+
+    def cut(self, state: TrainingState) -> None:
+        """Keep what an unfinished training goes on from another time."""
+        self._monitor.cut = True
+        self.save(state)
 
     @property
     def due(self) -> bool:

@@ -45,6 +45,8 @@ class Training:
         Decoupled, on weights of layers only.
     n_tasks, n_pipelines
         Tasks of a batch, and pipelines of each; where there are fewer, all.
+    epochs
+        Whether the most steps beside it are counted in epochs, each of as many as have room for every training task.
     """
 
     learning_rate: float = 1e-3
@@ -54,6 +56,7 @@ class Training:
     weight_decay: float = 0.0
     n_tasks: int = 16
     n_pipelines: int = 128
+    epochs: bool = False
 
     def __post_init__(self) -> None:
         for name in ("check_every", "patience", "n_tasks", "n_pipelines"):
@@ -80,8 +83,13 @@ class Training:
         return replace(usual, **given)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON; without `epochs` where steps are steps, so that results on record are known by their settings."""
+        found = asdict(self)
+        return found if self.epochs else {name: value for name, value in found.items() if name != "epochs"}
+
+    def number_of_steps(self, steps: int, n_tasks: int) -> int:
+        """Most steps where there are so many training tasks."""
+        return steps * math.ceil(n_tasks / self.n_tasks) if self.epochs else steps
 
     def rate(self, step: int, steps: int) -> float:
         """Learning rate of one of so many steps."""
@@ -121,12 +129,15 @@ class Trained:
         After which they were reached.
     checks
         (k, 3) steps, validation losses and seconds from the start.
+    steps
+        Most steps that there might have been.
     """
 
     parameters: Parameters
     validation_loss: float
     step: int
     checks: NDArray[np.float64]
+    steps: int
 
 
 def train(
@@ -140,7 +151,8 @@ def train(
 ) -> Trained:
     """Train a model; the same arguments give the same result.
 
-    Inside `headstart.learning.monitor.monitored` it reports how it goes, and goes on where an earlier process stopped.
+    Inside `headstart.learning.monitor.monitored` it reports how it goes, goes on where an earlier process stopped, and
+    ends after the seconds that the monitor allows.
 
     Parameters
     ----------
@@ -159,7 +171,7 @@ def train(
     before = watch.restored()
     checks: list[tuple[int, float, float]] = []
     best: tuple[float, int, Parameters] | None = None
-    first, finished = 0, False
+    first, finished, cut = 0, False, False
     if before is not None:
         first, checks, best, finished = before.step, before.checks, before.best, before.finished
         model.adam.restore(before.adam)
@@ -187,6 +199,9 @@ def train(
             watch.tell(Check(name, step, steps, value, math.nan if best is None else best[0], seconds))
             if best is not None and step - best[1] >= training.patience * training.check_every:
                 break
+            if step < steps and watch.over:
+                cut = True
+                break
             if watch.due and step < steps:
                 watch.save(state(step, False))
         if step == steps:
@@ -201,11 +216,13 @@ def train(
                 ) from error
             logger.warning("%s: step %d has no finite loss; training ends with the best so far", name, step)
             break
-    if not finished:
+    if cut:
+        watch.cut(state(step, False))
+    elif not finished:
         watch.save(state(step, True))
     if best is None:
         raise NumericalError(f"training of {name} must have a finite validation loss, got {checks[-1][1]}")
-    return Trained(best[2], best[0], best[1], np.array(checks, dtype=np.float64))
+    return Trained(best[2], best[0], best[1], np.array(checks, dtype=np.float64), steps)
 
 
 def train_network(

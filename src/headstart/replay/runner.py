@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from headstart.errors import HeadstartError, NeedsTable, check_positive
+from headstart.errors import HeadstartError, InvalidInput, NeedsTable, check_positive
 from headstart.learning.monitor import Check, Monitor, monitored
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.tables import with_metafeatures
@@ -60,6 +60,7 @@ def replay(
     out: Path | None = None,
     progress: Reporter | None = None,
     variant: Variant | None = None,
+    trained: Mapping[str, Optimizer] | None = None,
 ) -> Results:
     """Replay methods on the test tasks of a partition, after they have learned from its training tasks.
 
@@ -85,13 +86,17 @@ def replay(
         Is told what is going on.
     variant
         What is learned from instead of the training tasks, or begun with; methods go by its name too.
+    trained
+        Methods by their text that have learned from the training tasks already. Results of less training are replaced.
     """
     for name, value in (("evaluations", evaluations), ("seeds", seeds), ("jobs", jobs)):
         check_positive(name, value, whole=True)
     wanted = list({method.text: method for method in map(Method.of, methods)}.values())
     for method in wanted:
         method.make()  # a wrong name or setting is found before hours are spent
+    known = {} if trained is None else trained
     if variant is not None:
+        known = {variant.called(method).text: known[method.text] for method in wanted if method.text in known}
         wanted = [variant.called(method) for method in wanted]
     tasks = list(partition.test)
     results = Results(meta.name, partition.name, evaluations, seeds, tasks, [meta.tasks[i] for i in tasks])
@@ -100,18 +105,20 @@ def replay(
     given = given_to(meta, partition, designs, variant)
     cells = {f"task {task}, seed {seed}": (task, seed) for task in tasks for seed in range(seeds)}
     for method in wanted:
+        ready = known.get(method.text)
         results = run_method(
             results,
             method.text,
             method.make().describe(),
             given,
             cells,
-            partial(_learned, method, meta, partition, variant, evaluations, designs),
+            partial(_learned, method, meta, partition, variant, evaluations, designs, ready),
             _one,
             out=out,
             jobs=jobs,
             progress=progress or Reporter(),
             skipped=NeedsTable,
+            beforehand={} if ready is None else _steps(ready),
         )
     return results
 
@@ -129,6 +136,7 @@ def run_method(
     jobs: int,
     progress: Reporter,
     skipped: type[Exception] | tuple[type[Exception], ...] = (),
+    beforehand: Mapping[str, Any] | None = None,
 ) -> Found:
     """Results with those of a method, which is run unless they are there already.
 
@@ -148,12 +156,14 @@ def run_method(
         See `replay`.
     skipped
         Errors for which a method is left out.
+    beforehand
+        Facts that are known before it runs; results with others are of another method.
     """
-    settings = plain(settings)
-    if results.is_known(method, settings, given):
+    settings, beforehand = plain(settings), plain(dict(beforehand or {}))
+    if results.is_known(method, settings, given) and beforehand.items() <= results.methods[method].items():
         progress.done(f"{method}: already known")
         return results
-    head = {"method": method, "settings": settings, "given": given, **results.shared()}
+    head = {"method": method, "settings": settings, "given": given, **beforehand, **results.shared()}
     with closing(Log(out, method, head)) as log, one_blas_thread():
         found = {line["item"]: line["run"] for line in log.found if line.get("item") in items}
         facts: dict[str, Any] = next((line["facts"] for line in log.found if "facts" in line), {})
@@ -192,15 +202,32 @@ def _learned(
     variant: Variant | None,
     evaluations: int,
     designs: dict[int, tuple[int, ...]],
+    ready: Optimizer | None,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """A method that has learned, with what else its runs need; and facts."""
     optimizer = method.make()
     meta, _ = with_metafeatures(meta, optimizer.needs.metafeatures, partition.train)
-    optimizer = optimizer.meta_fit(partition.learning(meta) if variant is None else variant.learning(meta, partition))
+    learning = partition.learning(meta) if variant is None else variant.learning(meta, partition)
+    if ready is not None and learning.key not in _learned_from(ready):
+        raise InvalidInput(
+            f"{method.text} must have learned from the training and validation tasks of {meta.name!r}, "
+            f"{partition.name}, with the same meta-features; train it on them"
+        )
+    optimizer = optimizer.meta_fit(learning) if ready is None else ready
     if variant is not None and variant.made_ready is not None:
         optimizer = variant.made_ready(optimizer, meta)
     facts = {} if variant is None else {"learned_from": variant.facts(meta, partition)}
-    return (optimizer, meta, method, evaluations, designs), {"learned": optimizer.meta_key, **facts}
+    learned = optimizer.meta_key if ready is None else learning.key
+    return (optimizer, meta, method, evaluations, designs), {"learned": learned, **_steps(optimizer), **facts}
+
+
+def _learned_from(optimizer: Optimizer) -> list[str | None]:
+    parts = [optimizer, *map(optimizer.part, optimizer.parts)]
+    return [part.meta_key for part in parts if part is not None]
+
+
+def _steps(optimizer: Optimizer) -> dict[str, Any]:
+    return {"steps": steps} if (steps := optimizer.trained_steps) else {}
 
 
 def _one(

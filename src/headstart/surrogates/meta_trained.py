@@ -23,7 +23,7 @@ from headstart.task import Task
 
 Array = NDArray[np.float64]
 
-_SMALL, _CHECKS = "units.small", "training.checks"
+_SMALL, _CHECKS, _STEPS = "units.small", "training.checks", "training.steps"
 
 
 class MetaTrained(Surrogate):
@@ -95,6 +95,13 @@ class MetaTrained(Surrogate):
         """(k, 3): steps, validation losses and seconds of the checks of its training."""
         return self.learned.get(_CHECKS, np.zeros((0, 3)))
 
+    @property
+    def trained_steps(self) -> dict[str, tuple[int, int]]:
+        if self._space is None or _STEPS not in self._parameters:
+            return super().trained_steps
+        made = int(self.validation_losses[-1, 0])
+        return {type(self).__name__: (made, int(self._parameters[_STEPS]))}
+
     def check_space(self, space: PipelineSpace) -> None:
         """Raise `SpaceError`, saying what to do, unless all pipelines of a space are among those it knows."""
         found = misfit(space, self.space)
@@ -147,4 +154,4 @@ class MetaTrained(Surrogate):
 
 def checks_of(trained: Trained) -> Parameters:
     """How validation went, to be kept beside what was learned."""
-    return {_CHECKS: trained.checks}
+    return {_CHECKS: trained.checks, _STEPS: np.array(float(trained.steps))}

@@ -6,7 +6,7 @@ import pytest
 from headstart.baselines.fsbo import FSBO
 from headstart.errors import InvalidInput, ModelFileError, SpaceError, UnknownName
 from headstart.history import History
-from headstart.learning.deep_kernel import LENGTHS, SCALE
+from headstart.learning.deep_kernel import LENGTHS, MEAN, SCALE
 from headstart.learning.monitor import Monitor, monitored
 from headstart.learning.training import Training
 from headstart.methods.deeppipe import DeepPipe
@@ -15,7 +15,7 @@ from headstart.methods.deeppipe.tuning import KERNEL, located
 from headstart.numerics.kernels import kernel_matrix
 from headstart.optimizers.bayes import Bayes
 from headstart.registry import create
-from headstart.space import Algorithm, Categorical, Float
+from headstart.space import Algorithm, Categorical, Float, PipelineSpace
 from headstart.task import Task
 from headstart.testing import SurrogateContract
 from headstart.testing.examples import failed, live_task, pool_task, random_trials, small_meta, small_space
@@ -140,16 +140,20 @@ def test_losses_in_units_that_no_other_task_had_are_understood():
     assert 0.1 < np.median(other.std / (1e4 * usual.std)) < 10
 
 
-def test_tuning_the_kernel_raises_the_likelihood_and_leaves_the_network():
+@pytest.mark.parametrize("mean", ["linear", "constant"])
+def test_tuning_the_kernel_raises_the_likelihood_and_leaves_the_network(mean):
     task = pool_task()
     history = history_of(random_trials(task, 30, failing=0.0), task)
     settings = {"fine_tune": "kernel", "fine_tune_steps": 60, "fine_tune_rate": 0.05, "targets": "standardised"}
+    settings["mean"] = mean
     losses = {}
     for looseness in (None, 1e-4):
         model = learned(**settings, looseness=looseness).start(task).fit(history)
         for name, value in model.learned.items():
             assert (model._tuned[name] is value) == (name not in KERNEL)
-        moved = max(np.abs(model._tuned[name] - model.learned[name]).max() for name in KERNEL)
+        tuned = [name for name in KERNEL if name in model.learned]
+        assert (MEAN in tuned) == (mean == "constant")
+        moved = max(np.abs(model._tuned[name] - model.learned[name]).max() for name in tuned)
         seen = located(model.network(model._tuned, model.points(history.encoded)), model._tuned)
         inner = kernel_matrix("matern52", seen.points, None, np.zeros(1), float(model._tuned[SCALE]))
         inner += np.diag(seen.noise)
@@ -381,15 +385,22 @@ def test_a_part_of_the_space_gives_the_same_predictions():
 
 
 def test_the_recipe_of_the_paper_has_a_name():
-    paper = create("surrogate", "deeppipe_paper", encoder_layers=1)
+    paper = create("surrogate", "deeppipe_paper")
     assert isinstance(paper, DeepPipe)
-    assert (paper.factor, paper.encoder_layers) == (8, 1)
-    assert paper.training == Training(1e-4, final_rate=1.0, patience=10, n_tasks=1, n_pipelines=1000)
+    assert paper.training == Training(1e-4, 1e-3, 500, 100, n_tasks=1, n_pipelines=1000, epochs=True)
     changed = create("surrogate", "deeppipe_paper(training={'learning_rate': 0.001})").training
     assert changed == replace(paper.training, learning_rate=0.001)
-    assert (paper.mean, paper.fine_tune, paper.fine_tune_steps, paper.outputs) == ("zero", "kernel", 100, 20)
-    network = paper._new_network(small_space())
-    assert network.encoder_layers + network.aggregation_layers == 4
+    assert (paper.mean, paper.fine_tune, paper.fine_tune_steps, paper.outputs) == ("constant", "kernel", 100, 20)
+    for name, encoders in (("tensor_oboe", 0), ("zap_recorded", 1)):
+        network = paper._new_network(PipelineSpace(name, small_space().stages))
+        assert (network.factor, network.encoder_layers, network.aggregation_layers) == (8, encoders, 4 - encoders)
+
+
+def test_ten_thousand_epochs_are_each_of_all_training_tasks():
+    settings = {"factor": 1, "steps": 3, "training": {"n_pipelines": 20, "check_every": 4}}
+    model = DeepPipe.paper(**settings).meta_fit(small_meta().learning([0, 1, 2, 3], [4]))
+    assert model.trained_steps == {"DeepPipe": (12, 12)}
+    assert create("optimizer", "bayes", surrogate=model).trained_steps == {"DeepPipe": (12, 12)}
 
 
 @pytest.mark.parametrize(

@@ -77,11 +77,15 @@ def test_equal_losses_tell_no_scale_so_the_usual_one_is_taken(learned, n):
     assert 0.2 < found.std.mean() / usual.std.mean() < 5.0
 
 
-def test_a_zero_mean_expects_the_worst_of_accuracies():
+def test_a_zero_mean_expects_the_worst_of_accuracies_and_a_constant_one_what_is_usual():
     task = live_task()
-    model = DeepPipe.paper(**QUICK).meta_fit(small_meta().select([1, 2, 3]))
-    found = model.start(task).fit(SurrogateContract.history(task)).predict(SurrogateContract.candidates(task))
-    np.testing.assert_allclose(found.mean, 1.0)
+    meta = small_meta().select([1, 2, 3])
+    for mean in ("zero", "constant"):
+        model = DeepPipe.paper(mean=mean, **QUICK).meta_fit(meta)
+        found = model.start(task).fit(SurrogateContract.history(task)).predict(SurrogateContract.candidates(task))
+        np.testing.assert_allclose(found.mean, 1.0 + model.learned.get("kernel.mean", 0.0))
+    usual = np.nanmean(meta.losses)
+    assert abs(found.mean[0] - usual) < 0.1 * abs(1.0 - usual)
 
 
 @pytest.mark.parametrize(

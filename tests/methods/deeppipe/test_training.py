@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from headstart.learning.batches import TaskBatches
-from headstart.learning.deep_kernel import LENGTHS, NOISE, SCALE, initial_kernel
+from headstart.learning.deep_kernel import LENGTHS, MEAN, NOISE, SCALE, initial_kernel
 from headstart.learning.training import Training
 from headstart.methods.deeppipe.network import PipelineNetwork
 from headstart.methods.deeppipe.training import (
@@ -56,10 +56,12 @@ def test_batches_hold_values_choices_and_losses_of_the_same_pipelines_where_cell
 @pytest.mark.parametrize("kind", ["crossed", "separate"])
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("heads", [{}, {"mean": "linear", "noise": "network"}])
-def test_the_likelihood_is_that_of_gpytorch_on_each_task(kind, missing, heads):
+@pytest.mark.parametrize("constant", [None, 0.7])
+def test_the_likelihood_is_that_of_gpytorch_on_each_task(kind, missing, heads, constant):
     gpytorch = pytest.importorskip("gpytorch")
     meta = small_meta(missing=missing)
     network, parameters = made(**heads)
+    parameters |= {} if constant is None else {MEAN: np.array(constant)}
     batch = draw(TaskBatches(meta, meta.pipelines.features()), np.random.default_rng(2), 3, 20, kind)
     found = log_likelihoods(network, tensors_of(parameters), batch)
     for b in range(len(batch)):
@@ -73,6 +75,7 @@ def test_the_likelihood_is_that_of_gpytorch_on_each_task(kind, missing, heads):
         log_noise = parameters[NOISE] + (0.0 if outputs.log_noise is None else outputs.log_noise)
         covariance += np.diag(np.broadcast_to(np.exp(log_noise), len(features)))
         mean = np.zeros(len(features)) if outputs.mean is None else outputs.mean
+        mean = mean + (constant or 0.0)
         normal = gpytorch.distributions.MultivariateNormal(torch.from_numpy(mean), torch.from_numpy(covariance))
         expected = normal.log_prob(torch.from_numpy(batch.targets[b][known])).item() / known.sum()
         assert found[b].item() == pytest.approx(expected, rel=1e-8)
@@ -83,6 +86,7 @@ def test_the_likelihood_is_that_of_gpytorch_on_each_task(kind, missing, heads):
 def test_gradients_agree_with_finite_differences(kind):
     meta = small_meta()
     network, parameters = made(mean="linear", noise="network", encoder_layers=2, aggregation_layers=2)
+    parameters[MEAN] = np.array(0.4)
     batch = draw(TaskBatches(meta, meta.pipelines.features()), np.random.default_rng(3), 3, 20, kind)
     tensors = tensors_of(parameters, grad=True)
     batch_loss(network, tensors, batch).backward()

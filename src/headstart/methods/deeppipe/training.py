@@ -5,7 +5,7 @@ symbol   name in code           equation
 =======  =====================  ============================================================================
 y_t      targets                losses of task t, standardised over all that was observed on it, or raw
 φ, m, ψ  `Outputs`              what the network makes of pipelines, see `headstart.methods.deeppipe.network`
-γ        "kernel.…"             length scales, output scale, noise, see `headstart.learning.deep_kernel`
+γ        "kernel.…"             length scales, output scale, noise, constant mean, see `headstart.learning.deep_kernel`
 ln ψ_p                          "kernel.noise" + what the noise head adds, at least that of `LEAST_LOG_NOISE`
 L        batch_loss             mean over tasks of -ln p(y_t - m | φ, ψ, γ) / n_t, equation 6 for m = 0; plus
                                 w/2 times the mean of (y - m)² over all cells of the batch
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from headstart.learning.backend import require_torch
 from headstart.learning.batches import Batch, TaskBatches
-from headstart.learning.deep_kernel import task_log_likelihoods
+from headstart.learning.deep_kernel import MEAN, task_log_likelihoods
 from headstart.learning.training import Trained, Training, train_network
 from headstart.methods.deeppipe.network import Outputs, PipelineNetwork
 
@@ -76,6 +76,7 @@ def log_likelihoods(network: PipelineNetwork, tensors: Mapping[str, Any], batch:
 def _log_likelihoods(outputs: Outputs, tensors: Mapping[str, Any], batch: Batch) -> Any:
     targets = require_torch("DeepPipe").from_numpy(batch.targets)
     residuals = targets if outputs.mean is None else targets - outputs.mean
+    residuals = residuals - tensors[MEAN] if MEAN in tensors else residuals
     return task_log_likelihoods("matern52", tensors, outputs.points, residuals, batch.mask, outputs.log_noise)
 
 
@@ -126,5 +127,11 @@ def train_pipeline_network(
         return batch_loss(network, tensors, draw(training, stream, n_tasks, n_pipelines, kind), MEAN_WEIGHT)
 
     return train_network(
-        initial, loss, lambda tensors: validation_loss(network, tensors, held), steps, settings, rng, "DeepPipe"
+        initial,
+        loss,
+        lambda tensors: validation_loss(network, tensors, held),
+        settings.number_of_steps(steps, len(training)),
+        settings,
+        rng,
+        "DeepPipe",
     )

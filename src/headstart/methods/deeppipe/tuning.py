@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.learning.adam import Adam
-from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, NOISE, SCALE
+from headstart.learning.deep_kernel import LEAST_LOG_NOISE, LENGTHS, MEAN, NOISE, SCALE
 from headstart.learning.networks import Parameters
 from headstart.methods.deeppipe.network import Outputs, PipelineNetwork
 from headstart.numerics.kernels import CrossKernel, kernel_matrix
@@ -30,7 +30,7 @@ from headstart.surrogates.posterior import Located
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Places = NDArray[np.int64]
-KERNEL = (LENGTHS, SCALE, NOISE)
+KERNEL = (LENGTHS, SCALE, NOISE, MEAN)
 _UNIT = np.zeros(1)
 
 
@@ -55,7 +55,7 @@ class DeepKernel:
 def located(outputs: Outputs, parameters: Mapping[str, Array]) -> Located:
     """Where pipelines are of which the network made these outputs, under these parameters of the kernel."""
     n = len(outputs.points)
-    means = np.zeros(n) if outputs.mean is None else np.array(outputs.mean)
+    means = np.full(n, float(parameters.get(MEAN, 0.0))) + (0.0 if outputs.mean is None else outputs.mean)
     log_noise = np.full(n, float(parameters[NOISE])) + (0.0 if outputs.log_noise is None else outputs.log_noise)
     points = np.asarray(outputs.points / np.exp(parameters[LENGTHS]))
     return Located(points, means, np.exp(np.maximum(log_noise, LEAST_LOG_NOISE)))
@@ -84,7 +84,7 @@ def tuned(
     features, standardised
         (n, F) and (n,), of what was observed.
     kernel
-        Whether the kernel's parameters change.
+        Whether the kernel's parameters change, and the constant mean if there is one.
     masks
         Which of the network's parameters change, by name; empty for none.
     rows
@@ -97,7 +97,8 @@ def tuned(
         γ⁰ among others, as meta-learned; `parameters` when omitted.
     """
     center = parameters if anchor is None else anchor
-    adam = Adam({name: parameters[name].copy() for name in (*(KERNEL if kernel else ()), *masks)})
+    changing = [name for name in KERNEL if kernel and name in parameters]
+    adam = Adam({name: parameters[name].copy() for name in (*changing, *masks)})
     outputs = network(parameters, features)
     n = len(features)
     points = np.array(outputs.points)
@@ -118,7 +119,7 @@ def tuned(
         found = log_marginal_likelihood(
             "matern52",
             points,
-            standardised - mean,
+            standardised - mean - now.get(MEAN, 0.0),
             now[LENGTHS],
             now[SCALE],
             np.maximum(log_noise, LEAST_LOG_NOISE),
@@ -128,9 +129,14 @@ def tuned(
         by_noise = np.where(log_noise > LEAST_LOG_NOISE, found.by_log_noise, 0.0)
         gradient: Parameters = {}
         if kernel:
-            by = (found.by_log_length_scales, np.array(found.by_log_output_scale), np.array(by_noise.sum()))
-            for name, slope in zip(KERNEL, by, strict=True):
-                gradient[name] = weight * (now[name] - center[name]) - slope
+            by = {
+                LENGTHS: found.by_log_length_scales,
+                SCALE: np.array(found.by_log_output_scale),
+                NOISE: np.array(by_noise.sum()),
+                MEAN: -np.array(found.by_targets.sum()),
+            }
+            for name in changing:
+                gradient[name] = weight * (now[name] - center[name]) - by[name]
         if moving:
             assert found.by_inputs is not None
             by_network = pullback(

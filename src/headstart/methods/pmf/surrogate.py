@@ -207,7 +207,7 @@ class PMF(RecordedGP):
             given.residuals + given.means,
             given.known,
             Held(checked.residuals + checked.means, checked.known),
-            self.steps,
+            self.training.number_of_steps(self.steps, len(training)),
             self.training,
             seed=self.seed,
             fixed=self._untrained(),
