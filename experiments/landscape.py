@@ -248,18 +248,20 @@ class Augmented:
         names: list[str] = []
         vectors: list[Array] = []
         owner: list[int] = []
-        began = time.process_time()
+        spent = 0.0
         for task in range(len(meta)):
-            dataset = meta.dataset(task)
-            if dataset is None or dataset.n_rows > 2000 or len(names) == self.tables:
+            dataset = meta.dataset(task) if len(names) < self.tables else None
+            if dataset is None or dataset.n_rows > 2000:
                 continue
             n = dataset.n_rows
             samples = [dataset, *(dataset.take(rng.integers(0, n, n)) for _ in range(self.bootstraps))]
+            began = time.process_time()
             vectors += [extractor.measure(sample).values for sample in samples]
+            spent += time.process_time() - began
             owner += [len(names)] * len(samples)
             names.append(meta.tasks[task])
             setup.progress.done(f"{len(names)} of {self.tables} tables")
-        each = (time.process_time() - began) / len(vectors)
+        each = spent / len(vectors)
         adaboost = load("metabu_adaboost", setup.data)
         began = time.process_time()
         with one_blas_thread():

@@ -40,7 +40,7 @@ EXPERIMENTS = {
     "metabu_start": Experiment(
         "Metabu, task 3: searches that begin with the best pipelines of the nearest tasks",
         FromStarts(
-            [*((method, list(_STARTS.values())) for method in _STARTED), ("random2x", [None]), ("random4x", [None])],
+            [("random2x", [None]), ("random4x", [None]), *((method, list(_STARTS.values())) for method in _STARTED)],
             {
                 f"`{method}`": {
                     label: method if variant is None else f"{method}-{variant.name}"
