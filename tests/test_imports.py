@@ -1,7 +1,10 @@
 """What must stay light."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +53,16 @@ def test_loading_a_model_imports_neither_the_search_nor_a_database():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_extra_is_imported():
+    root = Path(__file__).parents[1]
+    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (root / "src").rglob("*.py"))
+    users = set(extras) - {"all", "dev", "docs", "experiments"}
+    assert extras["all"] == [f"headstart[{','.join(name for name in extras if name in users)}]"]
+    for name in users:
+        for requirement in extras[name]:
+            package = re.match(r"[\w-]+", requirement)[0]
+            module = {"POT": "ot"}.get(package, package)
+            assert re.search(rf"^\s*(import|from) {module}\b", code, re.MULTILINE), f"nothing imports {package}"
