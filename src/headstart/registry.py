@@ -54,6 +54,7 @@ _OWN: dict[str, dict[str, str]] = {
         "direct_search": "headstart.optimizers.direct:DirectSearch",
         "ellipsoid": "headstart.baselines.ellipsoid:Ellipsoid",
         "enumeration": "headstart.optimizers.enumeration:Enumeration",
+        "metabu": "headstart.methods.metabu:sampling",
         "mosaic": "headstart.methods.mosaic:Mosaic",
         "nearest": "headstart.optimizers.nearest:Nearest",
         "oboe": "headstart.baselines.oboe:Oboe",

@@ -216,6 +216,22 @@ def test_the_distances_differ():
     assert Neighbourhood(vectors, "l1").nearest(here).tolist() != Neighbourhood(vectors, "l2").nearest(here).tolist()
 
 
+def test_meta_features_as_they_are():
+    vectors = np.random.default_rng(0).normal(size=(30, 4)) * [1, 1, 1, 50]
+    vectors[:, 2] = 7.0  # says nothing
+    expected = np.linalg.norm(vectors - vectors[3], axis=1).argsort().tolist()
+    assert Neighbourhood(vectors, "l2", standardise=False).nearest(vectors[3]).tolist() == expected
+    assert Neighbourhood(vectors, "l2").nearest(vectors[3]).tolist() != expected
+
+
+def test_fewer_pipelines_than_were_remembered(meta):
+    task = pool_task(small_meta(missing=0.0))
+    held = Nearest(neighbours=2, depth=30).meta_fit(meta)
+    made = {d: held.adjusted(depth=d).start(task) for d in (4, 30)}
+    assert max(map(len, made[4]._lists)) == 4
+    assert [row[:4].tolist() for row in made[30]._lists] == [row.tolist() for row in made[4]._lists]
+
+
 def test_nearest_by_mean_rank(meta):
     task = pool_task()
     run = Nearest(neighbours=3, order="mean_rank", depth=8).meta_fit(meta).start(task)

@@ -18,7 +18,7 @@ Order = Literal["turns", "mean_rank", "drawn"]
 
 
 class Neighbourhood:
-    """Distances between datasets, on meta-features that are standardised over the training tasks.
+    """Distances between datasets.
 
     A meta-feature that is missing or infinite stands at the mean of the others; one that is the same on all training
     tasks is left out.
@@ -29,9 +29,11 @@ class Neighbourhood:
         (T, k) of the training tasks.
     distance
         ``"l1"``, the sum of absolute differences, or ``"l2"``, Euclidean.
+    standardise
+        Whether to divide each meta-feature by its standard deviation over the training tasks.
     """
 
-    def __init__(self, vectors: ArrayLike, distance: Distance = "l1") -> None:
+    def __init__(self, vectors: ArrayLike, distance: Distance = "l1", standardise: bool = True) -> None:
         self._power = 1 if distance == "l1" else 2
         known = np.array(vectors, dtype=np.float64)
         if known.ndim != 2:
@@ -42,7 +44,7 @@ class Neighbourhood:
         deviation = np.where(present, known - self._mean, 0.0)
         scale = np.sqrt((deviation**2).sum(axis=0) / count)
         varies = scale > 1e-12 * np.maximum(1.0, np.abs(self._mean))
-        self._weight = np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
+        self._weight = np.where(varies, 1.0 / np.where(varies & standardise, scale, 1.0), 0.0)
         self._vectors = deviation * self._weight
 
     def nearest(self, vector: ArrayLike) -> Rows:
@@ -96,8 +98,7 @@ class Nearest(RecordedOptimizer):
 
     - ``nearest``: the best of the nearest dataset, of the second nearest, and so on, by L1. The first five are PMF's
       start, the first 25 auto-sklearn's.
-    - ``nearest(distance=l2, order=drawn, neighbours=10, depth=20)``: the sampling of task 2 in section 6.4 of
-      Rakotoarison (2022), for any meta-features.
+    - ``metabu``: drawn from those of ten neighbours by learned meta-features (Rakotoarison et al., ICLR 2022).
 
     Parameters
     ----------
@@ -106,17 +107,19 @@ class Nearest(RecordedOptimizer):
     metafeatures
         Name of the meta-features to compare; the first ones of the meta-dataset when omitted.
     distance
-        ``"l1"`` or ``"l2"``, on standardised meta-features.
+        ``"l1"`` or ``"l2"``.
     order
         ``"turns"``: the best of each neighbour, the nearest first, then the second best of each, and so on.
         ``"mean_rank"``: by the mean rank over the neighbours; what is not remembered of one ranks last there.
         ``"drawn"``: a neighbour at random, the ℓ-th with a chance proportional to e^−ℓ, then any of its pipelines.
     depth
-        How many pipelines of each training task are remembered, the best ones.
+        How many pipelines of each training task count, the best ones; at most as many as `meta_fit` has remembered.
+    standardise
+        Whether to divide each meta-feature by its standard deviation over the training tasks.
     """
 
     keeps = ("_recorded", "_name", "_vectors", "_best")
-    adjustable = frozenset({"neighbours", "distance", "order"})
+    adjustable = frozenset({"neighbours", "distance", "order", "depth", "standardise"})
     _name: str | None = None
 
     def __init__(
@@ -126,6 +129,7 @@ class Nearest(RecordedOptimizer):
         distance: Distance = "l1",
         order: Order = "turns",
         depth: int = 500,
+        standardise: bool = True,
     ) -> None:
         check_positive("neighbours", neighbours, whole=True)
         check_positive("depth", depth, whole=True)
@@ -137,6 +141,7 @@ class Nearest(RecordedOptimizer):
         self.distance: Distance = distance
         self.order: Order = order
         self.depth = depth
+        self.standardise = standardise
 
     @property
     def needs(self) -> Needs:
@@ -157,12 +162,13 @@ class Nearest(RecordedOptimizer):
                 f"the task has no meta-features {self._name!r}, which Nearest was taught with; "
                 f"{suggestion(self._name, self.task.metafeatures)}"
             )
-        near = Neighbourhood(self._vectors, self.distance).nearest(self.task.metafeatures[self._name])
+        near = Neighbourhood(self._vectors, self.distance, self.standardise).nearest(self.task.metafeatures[self._name])
         place = np.full(int(self.known.columns.max(initial=-1)) + 1, -1, dtype=np.int64)
         place[self.known.columns] = np.arange(len(self.known))
         self._lists: list[Rows] = []
         for task in near[: self.neighbours]:  # what is not a candidate is passed over
-            columns = self._best[task][self._best[task] < len(place)]
+            best = self._best[task][: self.depth]
+            columns = best[best < len(place)]
             self._lists.append(place[columns][place[columns] >= 0])
         self._order = _by_mean_rank(self._lists) if self.order == "mean_rank" else _taking_turns(self._lists)
 
