@@ -339,6 +339,7 @@ def table(**columns):
         (table(), "y", {"weights": [1.0]}, "weights must have one value per row of the table, 20, got 1"),
         (table(), "y", {"weights": np.zeros(20)}, "weights must not all be zero"),
         (table(), "y", {"weights": ["x"] * 20}, "weights must be numbers, found 'x'"),
+        (table(), "y", {"weights": [None] * 20}, "weights must be numbers, found None"),
         (table(), "y", {"weights": "b"}, "weights column 'b' not found"),
         (table(), "y", {"weights": "y"}, "column 'y' cannot be weights, it is already target"),
         (table(), "y", {"weights": 1.5}, "must be the name of a column or one value per row, got float"),

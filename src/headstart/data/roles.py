@@ -87,7 +87,8 @@ def read_weights(column: pd.Series[Any]) -> NDArray[np.float64]:
     """Weights: finite, none negative, not all 0."""
     weights = _numbers(column)
     if weights is None:
-        raise TableError(f"weights must be numbers, found {column.dropna().iloc[0]!r}")
+        example = next(iter(column.dropna()), None)
+        raise TableError(f"weights must be numbers, found {example!r}; give every row a weight")
     if not np.isfinite(weights).all():
         row = int(np.flatnonzero(~np.isfinite(weights))[0])
         raise TableError(f"weights must be finite, row {row} has {weights[row]}; give every row a weight")
