@@ -360,10 +360,10 @@ def test_wrong_objects(source, message):
         read_table(source)
 
 
-def test_parquet_needs_a_package(tmp_path, monkeypatch):
+def test_a_workbook_needs_a_package(tmp_path, monkeypatch):
     monkeypatch.setattr("headstart.data.read.find_spec", lambda name: None)
-    with pytest.raises(MissingDependency, match=r"headstart\[parquet\]"):
-        read_table(written(tmp_path / "t.parquet", b"PAR1"))
+    with pytest.raises(MissingDependency, match=r"headstart\[excel\]"):
+        read_table(written(tmp_path / "t.xlsx", b"PK"))
 
 
 def test_reading_runs_nothing(tmp_path):
