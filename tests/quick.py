@@ -19,6 +19,7 @@ QUICK = {
     "ellipsoid": f"ellipsoid(search='bayes(surrogate=gp, {SEARCH})')",
     "fmlp": "fmlp(steps=5)",
     "fsbo": "fsbo(steps=5)",
+    "metabu": "metabu(metafeatures=example)",
     "nearest": f"nearest(metafeatures='{DATASET2VEC}')",
     "pmf": "pmf(latent=2, steps=5)",
     "pmf_paper": "pmf_paper(latent=2, steps=5)",
