@@ -105,9 +105,9 @@ def test_what_does_not_fit_is_refused(wrong, message):
         small_meta().changed(**wrong)
 
 
-def test_a_pool_is_matched_by_content_too():
+def test_recorded_pipelines_are_matched_by_content_too():
     meta = small_meta()
-    pool = meta.everything
+    pool = meta.pipelines
     np.testing.assert_array_equal(pool.find(meta.pipelines.take([5, 2])), [5, 2])
     assert (pool.find(reordered(meta.pipelines))[:20] == -1).any()
     drawn = meta.pipelines.space.sample(np.random.default_rng(0), 4)

@@ -206,11 +206,13 @@ class Run:
     def _warm_start(self, files: Sequence[Knowledge]) -> tuple[Optimizer | None, Knowledge | None]:
         """The optimizer whose first pipelines are tried first, and what it learned, if it did."""
         asked = self.settings.warm_start
-        if asked is None and self.settings.n_initial != N_INITIAL:
+        if not asked and self.settings.n_initial != N_INITIAL:
             raise InvalidInput(
                 "n_initial (--initial) says how many pipelines a warm start gives: name one with warm_start "
                 "(--warm-start)"
             )
+        if not asked:  # scikit-learn's own tools set it to False
+            return None, None
         if not isinstance(asked, str):
             return asked, None
         made: Optimizer = create("optimizer", asked)

@@ -79,11 +79,11 @@ class DirectSearch(Optimizer):
 
 
 class TrustRegion(Optimizer):
-    """Quadratic models in a trust region, by COBYQA (Ragonneau & Zhang, 2024), from the first trial that is ok.
+    """Quadratic models in a trust region, by COBYQA (Ragonneau & Zhang, 2024).
 
-    SciPy's solver is run from its beginning at each suggestion, on the values that are known; the first point that is
-    not known is what is suggested. So it is rebuilt from a history like any other optimizer. When it has converged, a
-    random candidate is taken.
+    It begins at the first trial that is ok. SciPy's solver is run from its beginning at each suggestion, on the values
+    that are known; the first point that is not known is what is suggested. So it is rebuilt from a history like any
+    other optimizer. When it has converged, a random candidate is taken.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def _uniform(seed: int, number: int) -> float:
 
 
 class CombinatorialBandit(Optimizer):
-    """Thompson sampling over algorithms with probabilistic rewards (Liu et al., AAAI 2020, Algorithm A1).
+    """Thompson sampling over algorithms with probabilistic rewards (Algorithm A1 of Liu et al., AAAI 2020).
 
     Every algorithm of every stage is an arm. The hyper-parameters of what is pulled are drawn at random.
 
