@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.comparison import Compared, Comparison, Groups
 from experiments.experiment import Setup, Table
 from headstart.replay.protocol import Method
 from headstart.replay.results import Results, half_width, ranks, shown, wilcoxon
 from headstart.replay.variants import Variant
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -22,16 +25,17 @@ class Blocks(Compared):
     Parameters
     ----------
     at
-        After how many evaluations mean regrets are shown, beside those at the end. There methods are ranked, and each
-        is tested against the first of its block: tasks on which it has the lower and the higher regret, and p of
-        Wilcoxon's signed-rank test.
+        After how many evaluations mean regrets are shown, beside those at the end, where methods are ranked too. After
+        the first and the last of them each is tested against the first of its block: tasks on which it has the lower
+        and the higher regret, and p of Wilcoxon's signed-rank test.
     """
 
     at: Sequence[int] = (25, 50, 100)
 
     def table(self) -> Table:
         at = [e for e in self.at if e < self.results.evaluations] + [self.results.evaluations]
-        columns = ["", *map(str, at), f"rank at {at[-1]}", "won–lost", "p", "tasks"]
+        tests = [column for e in (at[0], at[-1]) for column in (f"won–lost at {e}", "p")]
+        columns = ["", *map(str, at), f"rank at {at[-1]}", *tests, "tasks"]
         rows = [row for name, group in self.groups.items() for row in self._block(name, group, at)]
         return Table(f"{self.results.meta}, {self.results.split}: mean regret", columns, rows)
 
@@ -42,16 +46,20 @@ class Blocks(Compared):
         curves = np.stack([self.results.curves(name) for name in known.values()])
         curves = curves[:, np.isfinite(curves).all(axis=(0, 2))]
         places = ranks(list(curves))[:, :, at[-1] - 1].mean(axis=1)
-        rows = [[f"**{block}**", *[""] * (len(at) + 4)]]
+        rows = [[f"**{block}**", *[""] * (len(at) + 6)]]
         for label, curve, place in zip(known, curves, places, strict=True):
             cells = [f"{shown(curve[:, e - 1].mean())} ± {half_width(curve[:, e - 1]):.4f}" for e in at]
-            ours, first = curve[:, at[-1] - 1], curves[0][:, at[-1] - 1]
-            tested = [f"{(ours < first).sum()}–{(ours > first).sum()}", f"{wilcoxon(ours, first):.2g}"]
-            rows.append([label, *cells, f"{place:.2f}", *(tested if len(rows) > 1 else ["", ""]), str(len(curve))])
+            tested = [_tested(curve[:, e - 1], curves[0][:, e - 1]) for e in (at[0], at[-1])] if len(rows) > 1 else []
+            shown_tests = [cell for pair in tested for cell in pair] or [""] * 4
+            rows.append([label, *cells, f"{place:.2f}", *shown_tests, str(len(curve))])
         return rows
 
     def _ran(self, name: str) -> bool:
         return bool(self.results.methods.get(name, {}).get("n_tasks"))
+
+
+def _tested(ours: Array, first: Array) -> tuple[str, str]:
+    return f"{(ours < first).sum()}–{(ours > first).sum()}", f"{wilcoxon(ours, first):.2g}"
 
 
 @dataclass(frozen=True)
