@@ -490,7 +490,7 @@ def shown(cell: dict[str, Any], seconds: float) -> str:
     if "score" not in cell:
         return "killed" if cell["error"].startswith("killed") else "failed"
     over = cell["wall"] / seconds
-    return f"{cell['score']:.4f}" + (f" ({over:.1f} ×)" if over > KEPT else "")
+    return f"{cell['score']:.5g}" + (f" ({over:.1f} ×)" if over > KEPT else "")
 
 
 def section(suite: Suite, found: dict[str, Any]) -> Iterator[str]:
@@ -513,6 +513,8 @@ def section(suite: Suite, found: dict[str, Any]) -> Iterator[str]:
         + (f"; {others}" if others else "")
         + ".\n"
     )
+    if found.get("note"):
+        yield found["note"] + "\n"
     yield "| table | training rows | metric | " + " | ".join(systems) + " |"
     yield "|---|---|---|" + "---|" * len(systems)
     for n in names:
