@@ -320,7 +320,7 @@ def test_the_page_says_who_is_ahead_and_who_kept_the_budget():
     lines = list(quality.section(quality.LARGE, found))
     assert "| a | 50 | roc_auc | 0.6 | **0.8** | killed |" in lines
     assert "| b | 50 | roc_auc | **0.9** | 0.8 (2.5 ×) | 0.7 |" in lines
-    assert "| c | 50 | roc_auc | **0.6** | **0.6000** | 0.5000 |" in lines
+    assert "| c | 50 | roc_auc | **0.6** | **0.6** | 0.5 |" in lines
     assert not any("unfinished" in line for line in lines)
     rows = {line.split(" | ")[0]: line.split(" | ") for line in lines}
     assert rows["| autogluon"][1].startswith("1.50 ± ")
