@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from quick import DATASET2VEC, quick
+from quick import quick
 from tied import tied_space
 
 from headstart.data.dataset import Dataset
@@ -27,20 +27,21 @@ def candidates():
     return distinct(SPACE, Dataset.from_arrays(table, np.arange(30) % 2))
 
 
-def recorded():
+def recorded(metafeatures=("example",)):
     rng = np.random.default_rng(1)
     listed = SPACE.listed
     pipelines = Encoded(SPACE, listed.values, listed.active, listed.choice, ids=np.arange(N))
     losses = 0.3 + 0.1 * np.tanh(rng.normal(size=(6, 3)) @ rng.normal(size=(3, N)))
-    vectors = {name: rng.normal(size=(6, 3)) for name in ("example", DATASET2VEC)}
+    vectors = {name: rng.normal(size=(6, 3)) for name in metafeatures}
     return MetaDataset(pipelines, losses, [f"task {t}" for t in range(6)], vectors)
 
 
 @pytest.mark.parametrize("name", sorted({*names("optimizer"), *names("surrogate")}))
 def test_no_pipeline_is_proposed_under_two_names(name):
-    there = candidates()
-    task = Task(there, metafeatures={"example": np.zeros(3), DATASET2VEC: np.zeros(3)})
-    run = quick("optimizer", name).meta_fit(recorded()).start(task, 3)
+    there, optimizer = candidates(), quick("optimizer", name)
+    known = ("example", *sorted(optimizer.needs.metafeatures - {"example"}))
+    task = Task(there, metafeatures={name: np.zeros(3) for name in known})
+    run = optimizer.meta_fit(recorded(known)).start(task, 3)
     made = []
     while len(made) < 3 * len(there.listed):
         try:
