@@ -58,7 +58,9 @@ class Registered(SphinxDirective):
             place = registry._OWN[kind][name].replace(":", ".")
             maker = registry.find(kind, name)
             directive = "class" if isinstance(maker, type) else "method" if inspect.ismethod(maker) else "function"
-            text = f"{name}\n{'-' * len(name)}\n\n.. auto{directive}:: {place}\n"
+            others = [other for other in registry.KINDS if other != kind and name in registry.names(other)]
+            title = f"{name} ({kind})" if others else name
+            text = f"{title}\n{'-' * len(title)}\n\n.. auto{directive}:: {place}\n"
             found += self.parse_text_to_nodes(text, allow_section_headings=True)
         return found
 
