@@ -113,8 +113,10 @@ def _plain(value: Any) -> Any:
 
 def _restored(content: dict[str, Any], folder: Folder) -> FitRequest:
     try:
-        return FitRequest(**content["settings"])
-    except (KeyError, TypeError):
+        request = FitRequest(**content["settings"])
+        full_name(request.metric or "")
+        return request
+    except (AttributeError, KeyError, TypeError):
         raise InvalidInput(
             f"{folder.request} was written by another version of Headstart; start a new fit with another --out"
         ) from None
