@@ -106,7 +106,7 @@ def value_changed(content: Any, chosen: random.Random) -> Any:
 def number_changed(text: str, chosen: random.Random) -> str:
     """A text with one or a few of its numbers replaced."""
     for _ in range(chosen.randint(1, 3)):
-        at = chosen.choice(list(re.finditer(r"-?\d+(\.\d+)?", text)))
+        at = chosen.choice(list(re.finditer(r"-?\d+(\.\d+)?|$", text)))
         new = chosen.choice(["-1", "0", "7", "2147483647", "1e300", "nan", "inf", "", HUGE, "0.5", "-9e18", "1 2", "x"])
         text = text[: at.start()] + new + text[at.end() :]
     return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import uuid
 import zipfile
@@ -58,6 +59,13 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[Path], object]) 
     finally:
         with contextlib.suppress(OSError):
             new.unlink(missing_ok=True)
+
+
+def unfinished(path: Path) -> list[Path]:
+    """What is left of `path` by processes that were killed while they wrote it, and of those that write it now."""
+    name = re.escape(path.name)
+    pattern = re.compile(rf"\.[0-9a-f]{{8}}\.{name}|\.{name}\.[0-9a-f]{{8}}\.tmp")
+    return [found for found in path.parent.glob(".*") if pattern.fullmatch(found.name)]
 
 
 def is_out_of_proportion(archive: zipfile.ZipFile, size: int) -> bool:

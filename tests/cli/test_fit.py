@@ -591,9 +591,27 @@ def test_a_constraint_gives_one_pipeline(headstart, in_process):
     assert "the same --constraint: it was ['size <= 1e9'], got ['size <= 1e8']" in other.err
 
 
-def test_a_fit_of_another_version_is_refused(headstart):
+@pytest.mark.parametrize("fitted", [False, True])
+def test_what_a_killed_fit_had_begun_to_write_is_removed_by_the_next(headstart, in_process, fitted):
+    begin = ("fit", "train.csv", "--target", "label", "--out", "d", *FRUGAL)
+    if fitted:
+        assert headstart(*begin, "--evaluations", "1").code == 0
+    place = Path("d")
+    place.mkdir(exist_ok=True)
+    left = [place / ".model.headstart.0123abcd.tmp", place / ".0123abcd.fit.json"]
+    others = [] if not fitted else [place / ".model.headstart.mine.tmp", place / "notes"]
+    for path in [*left, *others]:
+        path.write_text("{")
+    done = headstart("fit", "train.csv", "--out", "d", "--evaluations", "2", *(["--resume"] if fitted else begin[2:]))
+    assert done.code == 0, done.err
+    assert [path.exists() for path in left] == [False, False]
+    assert all(path.exists() for path in others)
+
+
+@pytest.mark.parametrize("settings", [{"time": 60, "seed": 0}, {"target": "label", "metric": 5}, [], None])
+def test_a_fit_of_another_version_is_refused(headstart, settings):
     Path("train.headstart").mkdir()
-    Path("train.headstart/fit.json").write_text(json.dumps({"settings": {"time": 60, "seed": 0}}))
+    Path("train.headstart/fit.json").write_text(json.dumps({"settings": settings}))
     ran = headstart("fit", "train.csv", "--resume")
     assert ran.code == 2
     assert "another version of Headstart; start a new fit with another --out" in ran.err

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headstart.data import Kind, TableError, infer_kinds
-from headstart.data.columns import ColumnSpec, infer_columns
+from headstart.data.columns import ColumnSpec, _unboxed, infer_columns
 from headstart.data.convert import convert
 from headstart.data.values import distinct_texts
 
@@ -184,6 +184,12 @@ def test_epochs_declared_as_dates():
 def test_what_cannot_be_read(values, kind, message):
     with pytest.raises(TableError, match=message):
         convert(pd.Series(values), ColumnSpec(kind), "c")
+
+
+def test_whole_numbers_that_no_float_can_hold_are_infinite():
+    column = pd.Series([1, None, 10**400, -(10**400)] * 5, dtype=object)
+    assert infer_kinds(column.to_frame("a")) == {"a": Kind.NUMERIC}
+    assert _unboxed(column)[:4].tolist() == pytest.approx([1.0, np.nan, np.inf, -np.inf], nan_ok=True)
 
 
 def test_complex_numbers_are_refused():

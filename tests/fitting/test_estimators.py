@@ -79,6 +79,11 @@ class TestClassifier:
         with pytest.raises(TableError, match="must have the target 'label' to be scored"):
             model.score(frame.drop(columns="label"))
 
+    def test_the_score_for_a_target_with_half_a_character(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
+        model = HeadstartClassifier(**quick).fit(frame, target="label")
+        with pytest.raises(TableError, match="y: text must be Unicode"):
+            model.leaderboard(frame, ["\ud800"] * 120)
+
     def test_columns_in_another_order_and_more_of_them(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick).fit(frame, target="label")
         other = frame[["day", "colour", "weight", "size"]].assign(new=1)
@@ -538,6 +543,7 @@ class TestBadInput:
             ({"metric": "acuracy"}, UnknownName, "did you mean 'accuracy'"),
             ({"metric": "r2"}, InvalidInput, "is for regression"),
             ({"metric": 3}, TypeError, "name of a scorer or a callable"),
+            ({"kinds": "numeric"}, TableError, "kinds must be a mapping"),
             ({"optimizer": "bays"}, UnknownName, "did you mean 'bayes'"),
             ({"space": "clasification"}, UnknownName, "did you mean 'classification'"),
             ({"space": 3}, InvalidInput, "must be a PipelineSpace"),

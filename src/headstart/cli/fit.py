@@ -113,11 +113,14 @@ def _plain(value: Any) -> Any:
 
 def _restored(content: dict[str, Any], folder: Folder) -> FitRequest:
     try:
-        return FitRequest(**content["settings"])
+        request: FitRequest | None = FitRequest(**content["settings"])
     except (KeyError, TypeError):
+        request = None
+    if request is None or not isinstance(request.metric, str | None):
         raise InvalidInput(
             f"{folder.request} was written by another version of Headstart; start a new fit with another --out"
-        ) from None
+        )
+    return request
 
 
 def _say_what_is_kept(what: str, folder: Folder, display: Display) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import HeadstartError, InvalidInput, ModelFileError
-from headstart.files import kind_of, replace_file
+from headstart.files import kind_of, replace_file, unfinished
 from headstart.store.filelock import FileLock
 
 if TYPE_CHECKING:
@@ -61,9 +61,14 @@ class Folder:
     def check_new(self) -> None:
         """Raise `InvalidInput` if the directory is not empty."""
         self._check_directory()
-        if self.path.is_dir() and any(path.name != _LOCK for path in self.path.iterdir()):
+        if self.path.is_dir() and {*self.path.iterdir()} - {self.path / _LOCK, *self._unfinished()}:
             again = "resume it with --resume, or " if self.request.exists() else ""
             raise InvalidInput(f"{self.path} is not empty; {again}choose another directory with --out")
+
+    def _unfinished(self) -> list[Path]:
+        """What a fit left that was killed while it wrote one of the files."""
+        files = (self.model, self.leaderboard, self.report, self.request)
+        return [left for path in files for left in unfinished(path)]
 
     def _check_directory(self) -> None:
         kind = kind_of(self.path)
@@ -94,6 +99,8 @@ class Folder:
         try:
             if not resume:
                 self.check_new()  # another fit may have come in between
+            for left in self._unfinished():
+                left.unlink(missing_ok=True)
             write_json(self.request, request)
         except BaseException:
             self.end()

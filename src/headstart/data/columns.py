@@ -130,6 +130,10 @@ def infer_columns(
 
 
 def _checked_overrides(overrides: Mapping[str, Kind | str], names: list[str]) -> dict[str, Kind]:
+    if not isinstance(overrides, Mapping):
+        raise TableError(
+            f"kinds must be a mapping from columns to kinds, such as {{'zip': 'categorical'}}, got {overrides!r}"
+        )
     checked = {}
     for name, kind in overrides.items():
         if name not in names:
@@ -166,7 +170,7 @@ def _unboxed(column: pd.Series[Any]) -> pd.Series[Any]:
     if held == "boolean":
         return column.astype("boolean")
     if held in ("integer", "floating", "mixed-integer-float", "decimal"):
-        return pd.to_numeric(column, errors="coerce").astype(np.float64)
+        return _floats(column)
     if held in ("datetime", "datetime64", "date"):
         return pd.to_datetime(column, errors="coerce", utc=True)
     if held in ("timedelta", "timedelta64"):
@@ -178,6 +182,21 @@ def dense(column: Any) -> pd.Series[Any]:
     """A column without pandas' sparse storage."""
     filled: pd.Series[Any] = column.sparse.to_dense() if isinstance(column.dtype, pd.SparseDtype) else column
     return filled
+
+
+def _floats(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Python's numbers as floats; those that are too large for one are infinite."""
+    try:
+        return pd.to_numeric(column, errors="coerce").astype(np.float64)
+    except OverflowError:
+        return pd.Series([_float(value) for value in column], column.index, np.float64, column.name)
+
+
+def _float(value: Any) -> float:
+    try:
+        return np.nan if value is None or value is pd.NA else float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def plain_numbers(column: pd.Series[Any]) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from headstart.data.columns import Kind
 from headstart.data.errors import TableError
 from headstart.data.read import read_table
+from headstart.data.roles import as_column
 from headstart.data.values import blanked
 from headstart.errors import InvalidInput, check_positive, suggestion, warn_user
 from headstart.evaluation.scoring import Metric
@@ -99,7 +100,7 @@ def test_rows(model: Model, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """Rows in the form of the training rows, and their target as codes or numbers; rows without a target go."""
     if y is None:
         X, y = with_target(model, X)
-    values = pd.Series(np.asarray(y, dtype=object))
+    values = as_column(y, "y").astype(object)
     known = values.notna().to_numpy()
     ready = model.schema.apply(X)
     if len(known) != ready.shape[0]:
