@@ -114,7 +114,7 @@ class Sensitivity:
         return Blocks(Results.load(path), groups)
 
 
-LIVE = LiveDuels(("mosaic", "forest", "smac", "tpot", "random"))
+LIVE = LiveDuels(("mosaic", "forest", "smac", "random", "tpot"))
 
 EXPERIMENTS = {
     "mosaic_variants": Experiment(
