@@ -20,11 +20,11 @@ _LENGTHS = {f"d {d}": f"metabu(dimensions={d})" for d in (2, 5, 10, 15, 20, 25)}
 
 _SAMPLERS = {name: method for name, method in _MAIN.items() if name != "metabu, fgw"}
 
-_NEAREST = "nearest(metafeatures={}, neighbours=10, distance=l2)"
+_NEAREST = "nearest(metafeatures={}, neighbours=10, distance=l2, standardise={})"
 _STARTS: dict[str, Variant | None] = {
     "common five": None,
-    "nearest by handcrafted": warm_started(_NEAREST.format("handcrafted"), name="handcrafted"),
-    "nearest by metabu": warm_started(_NEAREST.format("'metabu(metafeatures=handcrafted)'"), name="metabu"),
+    "nearest by handcrafted": warm_started(_NEAREST.format("handcrafted", "yes"), name="handcrafted"),
+    "nearest by metabu": warm_started(_NEAREST.format("'metabu(metafeatures=handcrafted)'", "no"), name="metabu"),
 }
 _STARTED = ("random", "forest", "pmf")
 
