@@ -77,7 +77,7 @@ def kill_before_it_is_locked(directory):
 
 
 def kill_while_it_is_removed(path, **_):
-    (path / ".lock").unlink(missing_ok=True)  # the worst file to begin with
+    (path / scratch._LOCK).unlink(missing_ok=True)  # the worst file to begin with
     os.kill(os.getpid(), 9)
 
 
@@ -103,6 +103,17 @@ def test_so_are_those_of_fits_killed_at_their_very_start_or_end(tmp_path, monkey
     new = Owner()
     made = scratch.scratch_directory(new)
     assert list(tmp_path.iterdir()) == [made]
+
+
+def test_a_directory_of_the_user_is_never_taken_for_one_of_a_killed_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+    folder = Folder(tmp_path / "headstart-fit-results")  # as --out may name it
+    folder.begin({"table": "t.csv"})
+    folder.end()
+    (tmp_path / "headstart-fit-notes").mkdir()
+    (tmp_path / "headstart-fit-notes" / "notes.txt").touch()
+    scratch.remove_left_behind()
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == [".lock", "fit.json", "notes.txt"]
 
 
 def test_a_new_directory_that_another_fit_takes_for_one_that_was_left(tmp_path, monkeypatch):

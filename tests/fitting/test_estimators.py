@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from headstart import Algorithm, HeadstartClassifier, HeadstartRegressor, Integer, PipelineSpace, Stage
 from headstart.data import Dataset, DataWarning, TableError
 from headstart.errors import HeadstartWarning, InvalidInput, SpaceError, UnknownName
+from headstart.evaluation.live import LiveObjective
 from headstart.fitting.assembly import predictions_of
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings
@@ -201,6 +202,40 @@ class TestSearch:
         quick["evaluations"] = 2  # there is nothing left to try
         again = HeadstartClassifier(1000, **quick).fit(frame, target="label", resume=True)
         np.testing.assert_array_equal(again.predict_proba(frame), first.predict_proba(frame))
+
+    @pytest.mark.parametrize("changes", [{}, {"deploy": "fast"}])
+    def test_a_resumed_model_is_chosen_from_all_that_was_found(
+        self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any, changes: dict[str, Any]
+    ) -> None:
+        quick |= {"include": ["knn", "gaussian_nb", "decision_tree"], "random_state": 3, **changes}
+        whole = HeadstartClassifier(**{**quick, "evaluations": 14}).fit(frame, target="label")
+        quick["store"] = tmp_path
+        for n in (12, 13, 14):
+            again = HeadstartClassifier(**{**quick, "evaluations": n}).fit(frame, target="label", resume=n > 12)
+        assert [(m.number, m.weight) for m in again.model_.members] == [
+            (m.number, m.weight) for m in whole.model_.members
+        ]
+        np.testing.assert_array_equal(again.predict_proba(frame), whole.predict_proba(frame))
+
+    def test_what_cannot_be_fitted_again_is_left_out_of_the_model(
+        self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        quick |= {"store": tmp_path, "evaluations": 3}
+        quick["include"] = ["logistic_regression", "decision_tree", "gaussian_nb"]
+        first = HeadstartClassifier(**quick).fit(frame, target="label")
+        gone = first._run.seed_of(first.model_.best.number)
+        evaluate = LiveObjective.__call__
+
+        def evaluated(objective: Any, pipeline: Any, limits: Any, seed: int, *rest: Any) -> Outcome:
+            if seed == gone:
+                return Outcome.failed(Status.CRASHED, "a disk is full")
+            return evaluate(objective, pipeline, limits, seed, *rest)
+
+        monkeypatch.setattr(LiveObjective, "__call__", evaluated)
+        again = HeadstartClassifier(**quick).fit(frame, target="label", resume=True)
+        assert first.model_.best.number not in {m.number for m in again.model_.members}
+        assert f"trial {first.model_.best.number} was left out, for it could not be fitted again" in again.notes_
+        assert sum(m.weight for m in again.model_.members) == pytest.approx(1)
 
     @pytest.mark.parametrize("fits", [1, 0])
     def test_members_that_do_not_fit_into_memory_are_left_out(

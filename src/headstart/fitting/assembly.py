@@ -67,11 +67,11 @@ class Assembly:
         self.run = run
         self.score: float | None = None
         self._unusable: set[int] = set()
-        """Trials whose models cannot be loaded."""
+        """Trials whose models cannot be loaded, or made again."""
 
     def make(self) -> Model:
         """The model, made in the time that is left."""
-        candidates = self._with_models([t for t in self.run.candidates() if t.number not in self._unusable])
+        candidates = self._within_reach([t for t in self.run.candidates() if t.number not in self._unusable])
         if not candidates:
             return self._simple()
         if self.run.task.constraints:
@@ -122,6 +122,7 @@ class Assembly:
             average = np.sum([w * p for w, p in zip(weights, predictions, strict=True) if w], axis=0)
             return run.objective.loss_of(self._judged(decisions, average, rows))
 
+        self._fit_again(candidates)  # what has no models has no size
         reached = loss(best)
         most = reached + FAST_LOSS * max(0.0, constant_loss(run) - reached)
         sizes = [run.shelf.size(run.seed_of(t.number)) or pickled_size(self._models(t) or []) for t in candidates]
@@ -372,22 +373,43 @@ class Assembly:
             deadline=deadline,
         )
 
-    def _with_models(self, candidates: list[Trial]) -> list[Trial]:
-        """Those whose fitted models are there; if none are, the best one that can be fitted again in time."""
-        there = [t for t in candidates if self.run.seed_of(t.number) in self.run.shelf]
-        if there or not candidates:
+    def _within_reach(self, candidates: list[Trial]) -> list[Trial]:
+        """Those whose fitted models are there; if none are, the best one that can be fitted again in time.
+
+        Without a time budget all are: `_members` fits again what it needs, so that the model of a search that was
+        interrupted and resumed is that of one that was not.
+        """
+        if self.run.end is None:
+            return candidates
+        if there := [t for t in candidates if self._is_there(t)]:
             return there
-        self.run.progress.phase(self.run, "fitting the best pipeline again")
-        self.run.shelf.objective = self.run.evaluator()
         for trial in candidates[:3]:
-            wanted = [(trial.pipeline, self.run.seed_of(trial.number), trial.proposal.fidelity)]
-            if evaluate_all(self.run.shelf, wanted, self._last_limits(0.9), 1):
+            self._fit_again([trial])
+            if self._is_there(trial):
                 return [trial]
         return []
+
+    def _is_there(self, trial: Trial) -> bool:
+        return self.run.seed_of(trial.number) in self.run.shelf
+
+    def _fit_again(self, trials: Sequence[Trial]) -> None:
+        """Fit again those whose models are not there: they are of an earlier process, or there was no room for them."""
+        run, gone = self.run, [t for t in trials if not self._is_there(t)]
+        if not gone:
+            return
+        run.progress.phase(run, f"fitting {'the best pipeline' if len(gone) == 1 else 'the best pipelines'} again")
+        run.shelf.objective = run.evaluator()
+        run.shelf.capacity += len(gone)
+        wanted = [(t.pipeline, run.seed_of(t.number), t.proposal.fidelity) for t in gone]
+        evaluate_all(run.shelf, wanted, self._last_limits(0.9), run.plan.n_jobs)
+        failed = [t.number for t in gone if not self._is_there(t)]
+        self._unusable.update(failed)
+        run.notes += [f"trial {number} was left out, for it could not be fitted again" for number in failed]
 
     def _members(self, trials: Sequence[Trial], weights: Array) -> list[Member]:
         """Members with the fitted models of their folds, those of `_large_folds`."""
         chosen = [(trial, weight) for trial, weight in zip(trials, weights.tolist(), strict=True) if weight > 0]
+        self._fit_again([trial for trial, _ in chosen])
         self.run.release()  # the memory of workers, which are not needed any more
         chosen = self._that_fit(chosen)
         members: list[Member] = []

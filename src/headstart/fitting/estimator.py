@@ -97,7 +97,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             Name of the column of X to predict.
         resume
             Continue the last fit, of this object or in `store`, with a new time budget. An object that was loaded
-            brings its fitted models along; otherwise the best pipelines in `store` are refitted first.
+            brings its fitted models along; otherwise the best pipelines in `store` are refitted: first or, without a
+            time budget, at the end.
         progress
             Is told what happens; see `headstart.fitting.progress`.
         started

@@ -399,14 +399,15 @@ class Run:
         """Refit the best pipelines of an earlier process, the best first: their models are not in the store.
 
         They are what the model would be made of without further search. It takes at most `RESTOCK_SHARE` of the budget.
+        Without a time budget, those of them that become members are refitted at the end.
         """
+        if self.settings.seconds is None:
+            return
         before = [t for t in self.candidates() if t.number not in self._considered]
         if not before or any(self.seed_of(t.number) in self.shelf for t in before):
             return  # nothing to continue with, or its models are at hand
         self.progress.phase(self, "refitting the best earlier pipelines")
-        limits = self.plan.limits
-        if self.settings.seconds is not None:
-            limits = replace(limits, deadline=self.started + RESTOCK_SHARE * self.settings.seconds)
+        limits = replace(self.plan.limits, deadline=self.started + RESTOCK_SHARE * self.settings.seconds)
         wanted = [(t.pipeline, self.seed_of(t.number), t.proposal.fidelity) for t in before]
         self.shelf.objective = self.evaluator()
         evaluate_all(self.shelf, wanted[: self.settings.max_members], limits, self.plan.n_jobs)

@@ -1,6 +1,7 @@
 """Temporary directories of fits. One whose process was killed is removed by the next fit.
 
-The lock in a directory is made first and removed last, so that what has none is empty or of nobody.
+The lock in a directory is made first and removed last, so that what has none is empty or not ours: a user's own
+directory may have such a name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 from headstart.store.filelock import FileLock, holder_name
 
 _PREFIX = "headstart-fit-"
-_LOCK = ".lock"
+_LOCK = ".headstart-scratch"
+"""No other directory has such a file."""
 
 
 def scratch_directory(owner: object) -> Path:
@@ -62,7 +64,7 @@ def remove_left_behind() -> None:
                 directory.rmdir()
                 continue
             lock = FileLock(directory / _LOCK)
-            if lock.acquire() is None:
+            if (directory / _LOCK).exists() and lock.acquire() is None:
                 _remove(directory, lock)
         except OSError:
             continue  # of another user, or another fit was faster
