@@ -19,7 +19,7 @@ from headstart.cli.folder import Folder, write_json
 from headstart.cli.messages import say, warn
 from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
-from headstart.evaluation.scoring import full_name
+from headstart.evaluation.scoring import full_name, label_of, natural
 from headstart.files import replace_file
 from headstart.fitting.settings import PROBLEM, Settings
 
@@ -125,7 +125,7 @@ def _restored(content: dict[str, Any], folder: Folder) -> FitRequest:
 
 def _say_what_is_kept(what: str, folder: Folder, display: Display) -> None:
     if folder.request.exists():
-        done = 0 if display.run is None else len(display.run.history)
+        done = 0 if display.run is None else display.run.study.n_finished
         say(f"{what}; no new model was made; {counted(done)} in {folder.path}, continue with --resume")
     else:
         say(f"{what}; nothing was kept")
@@ -152,7 +152,7 @@ def _fit(
         ready.start()
         estimator, reason = _search(dataset, request, earlier is not None, folder, display)
     except BaseException:
-        if earlier is None and (display.run is None or not len(display.run.history)):
+        if earlier is None and (display.run is None or not display.run.study.n_finished):
             folder.undo()
         raise
     ready.join()
@@ -252,17 +252,44 @@ def _loaded(kind: Any, folder: Folder) -> Any | None:
         return None  # everything needed to make it anew is in the store
 
 
+_OF_THE_MODEL = ("ensemble", "max_members", "refit", "deploy", "calibrate", "tune_threshold")
+"""Settings with which another model is wanted of the same trials."""
+
+
 def _write(estimator: Any, folder: Folder) -> Any:
-    """Write the model, unless that would put a simple one in the place of an earlier one; returns what is there now."""
-    earlier = _loaded(type(estimator), folder) if estimator.model_.best.number < 0 else None
-    if earlier is not None:
-        kept = "this run only gave a simple model, so the earlier model was kept"
+    """Write the model, unless an earlier one is better; returns what is there now."""
+    earlier = _loaded(type(estimator), folder)
+    kept = None if earlier is None else _why_keep(earlier, estimator)
+    if kept is not None:
         warn(kept)
         earlier.notes_ = [*earlier.notes_, kept]
         return earlier
     estimator.save(folder.model)
     replace_file(folder.leaderboard, lambda new: estimator.leaderboard_.to_csv(new, index=False))
     return estimator
+
+
+def _why_keep(earlier: Any, new: Any) -> str | None:
+    """Why an earlier model stays in the place of a new one; None if it does not.
+
+    In little time only some of its members can be refitted. Without a time budget all that are wanted are, so that the
+    model is the one that the trials give.
+    """
+    if new.model_.best.number < 0:
+        return "this run only gave a simple model, so the earlier model was kept"
+    before, now = (estimator.get_params(deep=False) for estimator in (earlier, new))
+    same = all(before[name] == now[name] for name in _OF_THE_MODEL if name in now)
+    timed = Settings.of(new).seconds is not None
+    if not timed or now["constraints"] or not same or earlier.score_ is None or earlier.score_ <= new.score_:
+        return None
+    return (
+        f"this run gave a model with {_shown(new)} in validation, so the earlier one with {_shown(earlier)} was kept; "
+        "give more time"
+    )
+
+
+def _shown(estimator: Any) -> str:
+    return f"{label_of(estimator.model_.metric)} {natural(estimator.model_.metric, estimator.score_):.5g}"
 
 
 def _report(
