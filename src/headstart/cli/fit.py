@@ -150,13 +150,15 @@ def _fit(
     ready = Thread(target=_prepare_saving, daemon=True)  # while workers start and search
     try:
         ready.start()
-        estimator, reason = _search(dataset, request, earlier is not None, folder, display)
+        estimator = _estimator(dataset, folder if earlier is not None else None)
+        before = _About.of(estimator)
+        reason = _search(estimator, dataset, request, earlier is not None, folder, display)
     except BaseException:
         if earlier is None and (display.run is None or not display.run.study.n_finished):
             folder.undo()
         raise
     ready.join()
-    estimator = _write(estimator, folder)
+    estimator = _write(estimator, folder, before)
     report = _report(table, request, folder, display, estimator, reason)
     write_json(folder.report, report)
     return report
@@ -199,9 +201,10 @@ def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
     return kinds
 
 
-def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder, display: Display) -> tuple[Any, str]:
-    """A fitted estimator, and why the search ended."""
-    estimator = _estimator(dataset, folder if resume else None)
+def _search(
+    estimator: Any, dataset: Dataset, request: FitRequest, resume: bool, folder: Folder, display: Display
+) -> str:
+    """Fit the estimator; returns why the search ended."""
     for name in ("calibrate", "tune_threshold"):
         if getattr(request, name) is not None and dataset.task == "regression":
             option = name.replace("_", "-")
@@ -220,9 +223,9 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
         worked = sum(trial.outcome.ok for trial in run.history)
         say(f"stopped; making the model from {counted(worked)}; press Ctrl-C again to quit immediately")
         estimator.finish()
-        return estimator, "interrupted"
+        return "interrupted"
     assert display.run is not None
-    return estimator, str(display.run.study.reason or "seconds")
+    return str(display.run.study.reason or "seconds")
 
 
 _WRITING_SECONDS = 0.5
@@ -252,15 +255,33 @@ def _loaded(kind: Any, folder: Folder) -> Any | None:
         return None  # everything needed to make it anew is in the store
 
 
-_OF_THE_MODEL = ("ensemble", "max_members", "refit", "deploy", "calibrate", "tune_threshold")
-"""Settings with which another model is wanted of the same trials."""
+@dataclass(frozen=True)
+class _About:
+    """What there is to know of the model of an estimator to compare it with another one of the same trials.
+
+    Parameters
+    ----------
+    score
+        In validation; None where there is no model, or a simple one.
+    wanted
+        Settings with which another model is wanted.
+    """
+
+    score: float | None
+    wanted: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, estimator: Any) -> _About:
+        names = ("ensemble", "max_members", "refit", "deploy", "calibrate", "tune_threshold")
+        wanted = tuple(getattr(estimator, name, None) for name in names)
+        return cls(estimator.score_ if hasattr(estimator, "model_") else None, wanted)
 
 
-def _write(estimator: Any, folder: Folder) -> Any:
+def _write(estimator: Any, folder: Folder, before: _About) -> Any:
     """Write the model, unless an earlier one is better; returns what is there now."""
-    earlier = _loaded(type(estimator), folder)
-    kept = None if earlier is None else _why_keep(earlier, estimator)
-    if kept is not None:
+    kept = _why_keep(before, estimator)
+    earlier = None if kept is None else _loaded(type(estimator), folder)
+    if kept is not None and earlier is not None:
         warn(kept)
         earlier.notes_ = [*earlier.notes_, kept]
         return earlier
@@ -269,27 +290,26 @@ def _write(estimator: Any, folder: Folder) -> Any:
     return estimator
 
 
-def _why_keep(earlier: Any, new: Any) -> str | None:
-    """Why an earlier model stays in the place of a new one; None if it does not.
+def _why_keep(before: _About, estimator: Any) -> str | None:
+    """Why an earlier model stays in the place of the new one; None if it does not.
 
     In little time only some of its members can be refitted. Without a time budget all that are wanted are, so that the
     model is the one that the trials give.
     """
-    if new.model_.best.number < 0:
+    now = _About.of(estimator)
+    if now.score is None:
         return "this run only gave a simple model, so the earlier model was kept"
-    before, now = (estimator.get_params(deep=False) for estimator in (earlier, new))
-    same = all(before[name] == now[name] for name in _OF_THE_MODEL if name in now)
-    timed = Settings.of(new).seconds is not None
-    if not timed or now["constraints"] or not same or earlier.score_ is None or earlier.score_ <= new.score_:
+    if Settings.of(estimator).seconds is None or estimator.constraints or now.wanted != before.wanted:
         return None
-    return (
-        f"this run gave a model with {_shown(new)} in validation, so the earlier one with {_shown(earlier)} was kept; "
-        "give more time"
-    )
+    if before.score is None or not before.score > now.score:
+        return None
+    was, found = (_shown(estimator, score) for score in (before.score, now.score))
+    return f"this run gave a model with {found} in validation, so the earlier one with {was} was kept; give more time"
 
 
-def _shown(estimator: Any) -> str:
-    return f"{label_of(estimator.model_.metric)} {natural(estimator.model_.metric, estimator.score_):.5g}"
+def _shown(estimator: Any, score: float) -> str:
+    metric = estimator.model_.metric
+    return f"{label_of(metric)} {natural(metric, score):.5g}"
 
 
 def _report(
