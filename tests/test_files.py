@@ -107,11 +107,11 @@ def test_so_are_those_of_fits_killed_at_their_very_start_or_end(tmp_path, monkey
 
 def test_a_directory_of_the_user_is_never_taken_for_one_of_a_killed_fit(tmp_path, monkeypatch):
     monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
-    folder = Folder(tmp_path / "headstart-fit-results")  # as --out may name it
+    folder = Folder(tmp_path / "headstart-scratch-results")  # as --out may name it
     folder.begin({"table": "t.csv"})
     folder.end()
-    (tmp_path / "headstart-fit-notes").mkdir()
-    (tmp_path / "headstart-fit-notes" / "notes.txt").touch()
+    (tmp_path / "headstart-scratch-notes").mkdir()
+    (tmp_path / "headstart-scratch-notes" / "notes.txt").touch()
     scratch.remove_left_behind()
     assert sorted(path.name for path in tmp_path.glob("*/*")) == [".lock", "fit.json", "notes.txt"]
 

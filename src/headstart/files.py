@@ -55,6 +55,8 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[Path], object]) 
     new = target.with_name(f".{uuid.uuid4().hex[:8]}.{target.name}")  # the end of the name tells pandas what to write
     try:
         write(new)
+        with new.open("rb+") as written:  # else the new name may be on the disk before the content is
+            os.fsync(written.fileno())
         os.replace(new, target)
     finally:
         with contextlib.suppress(OSError):

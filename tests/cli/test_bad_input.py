@@ -133,7 +133,7 @@ SETTINGS = {
     "no target named": ([], "--target"),
     "an unknown metric": (["--target", "label", "--metric", "acuracy"], "did you mean 'accuracy'"),
     "a metric for numbers": (["--target", "label", "--metric", "r2"], "is for regression"),
-    "a metric for classes": (["--target", "amount", "--metric", "roc_auc"], "does not fit a regression"),
+    "a metric for classes": (["--target", "amount", "--metric", "roc_auc"], "is for classification, not a regression"),
     "an unknown optimizer": (["--target", "label", "--optimizer", "bays"], "did you mean 'bayes'"),
     "an unknown space": (["--target", "label", "--space", "clasification"], "did you mean 'classification'"),
     "an unknown algorithm": (["--target", "label", "--include", "lightgbn"], "did you mean 'lightgbm'"),

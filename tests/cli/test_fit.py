@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -32,7 +33,10 @@ from headstart.errors import HeadstartWarning, StoreError, StudyLocked
 from headstart.estimators import HeadstartClassifier
 from headstart.fitting.assembly import Assembly
 from headstart.fitting.progress import Progress
+from headstart.fitting.run import Run
+from headstart.store import Store
 from headstart.study import Study
+from headstart.study.loop import Loop
 from headstart.testing.examples import live_task
 
 FRUGAL = ("--include", "logistic_regression", "--include", "preprocessing.none", "--jobs", "1", "--refit", "single")
@@ -141,8 +145,8 @@ def test_what_is_there_is_not_overwritten_and_resume_goes_on(headstart, in_proce
     same = ("fit", "train.csv", "--resume", "--evaluations", 2, "--metric", "roc_auc", "--space", "classification")
     bag = headstart(*same, "--refit", "bag")
     assert bag.code == 0
-    assert "refitting the best earlier pipelines" in bag.err  # the model had one fold of each
-    assert "refitting" not in headstart(*same).err  # now it has all
+    assert "fitting the best pipeline again" in bag.err  # the model had one fold of each
+    assert "again" not in headstart(*same).err  # now it has all
     assert "the same --target" in headstart("fit", "train.csv", "--resume", "-t", "c").err
     table(seed=2).to_csv("other.csv", index=False)
     other = headstart("fit", "other.csv", "--resume", "--out", "train.headstart")
@@ -166,6 +170,52 @@ def test_the_report_is_about_the_model_in_the_file(headstart, in_process, monkey
         assert report[name] == first[name]
     assert report["score"] is not None
     assert report["notes"] == [*first["notes"], "this run only gave a simple model, so the earlier model was kept"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_in_little_time_a_better_model_is_not_replaced(headstart, in_process, monkeypatch, kept):
+    both = ("--include", "decision_tree", "--include", "logistic_regression", "--include", "preprocessing.none")
+    assert headstart("fit", "train.csv", "-t", "label", "--evaluations", 4, "--jobs", 1, *both).code == 0
+    model, first = Path("train.headstart/model.headstart"), json.loads(Path("train.headstart/report.json").read_text())
+    content = model.read_bytes()
+    candidates = Run.candidates
+    monkeypatch.setattr(Run, "candidates", lambda run: candidates(run)[-1:])  # there is time for the worst one only
+    changes = () if kept else ("--no-ensemble",)  # another model is wanted
+    ran = headstart("fit", "train.csv", "--resume", "--evaluations", 4, "--time", 600, *changes)
+    assert ran.code == 0, ran.err
+    assert (model.read_bytes() == content) is kept
+    assert ("so the earlier one with ROC AUC" in ran.err) is kept
+    assert (json.loads(Path("train.headstart/report.json").read_text())["score"] == first["score"]) is kept
+
+
+def test_a_damaged_model_is_set_aside_and_made_anew(headstart, in_process):
+    assert headstart("fit", "train.csv", "-t", "label", "--evaluations", 1, *FRUGAL).code == 0
+    model = Path("train.headstart/model.headstart")
+    part = model.read_bytes()[:1000]
+    model.write_bytes(part)
+    ran = headstart("fit", "train.csv", "--resume", "--evaluations", 2)
+    assert ran.code == 0, ran.err
+    assert ran.err.count("is damaged or something else; it is now train.headstart/model.damaged") == 1
+    assert Path("train.headstart/model.damaged").read_bytes() == part
+    assert headstart("predict", "train.headstart", "train.csv").code == 0
+
+
+def test_what_is_finished_is_kept_though_it_was_not_told(headstart, in_process, monkeypatch):
+    def stopped(loop, last):
+        if loop.finished:
+            raise Terminated(signal.SIGTERM)
+        return told(loop, last)
+
+    told = Loop._tell_up_to
+    monkeypatch.setattr(Loop, "_tell_up_to", stopped)  # with two jobs the second may be finished before the first
+    options = ("--include", "logistic_regression", "--jobs", 2)
+    ran = headstart("fit", "train.csv", "-t", "label", "--evaluations", 4, *options)
+    assert ran.code == 143
+    kept = re.search(r"stopped by SIGTERM; no new model was made; (\d) pipeline", ran.err)
+    assert kept is not None, ran.err
+    with Store.open("train.headstart/store") as store:
+        (study,) = store.studies()
+        assert len(store.read_study(study.name).trials()) == int(kept[1]) > 0
 
 
 def test_a_number_is_a_regression_and_quiet_is_quiet(headstart, in_process):
@@ -349,7 +399,7 @@ def test_ctrl_c_in_a_resumed_search_stops_it(headstart, in_process, monkeypatch)
 
     monkeypatch.setattr(Display, "trial", interrupted)
     monkeypatch.setattr(os, "_exit", sys.exit)
-    ran = headstart("fit", "train.csv", "--resume", "--evaluations", 10, "--refit", "bag", "--json")
+    ran = headstart("fit", "train.csv", "--resume", "--evaluations", 10, "--time", 600, "--refit", "bag", "--json")
     assert ran.code == 0, ran.err
     assert "refitting the best earlier pipelines" in ran.err
     assert "stopped; making the model from 2 pipelines" in ran.err

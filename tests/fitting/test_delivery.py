@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score, log_loss
 
 from headstart import HeadstartClassifier, HeadstartRegressor
 from headstart.data import Dataset
-from headstart.errors import SandboxError
+from headstart.errors import HeadstartWarning, SandboxError
 from headstart.evaluation.kept_models import restore
 from headstart.evaluation.prediction import Predictor, predict_model
 from headstart.evaluation.scoring import Metric
@@ -153,6 +153,20 @@ class TestLabels:
         (note,) = [n for n in HeadstartClassifier(**quick).fit(X, y).notes_ if "imbalanced" in n]
         assert note == f"classes are imbalanced: {y.sum()} of 1500 rows ({100 * y.mean():.2g} %) are 1"
         assert not any("imbalanced" in n for n in HeadstartClassifier(**quick).fit(*classes).notes_)
+
+    def test_it_is_said_which_class_a_metric_is_about(self, rare: Any, quick: dict[str, Any]) -> None:
+        X, y = rare
+        quick |= {"include": ["gaussian_nb"], "metric": "f1"}
+        names = {"sick": np.where(y, "sick", "healthy"), "ill": np.where(y, "ill", "well")}
+        note = "F1 is that of 'sick', the last of the labels in order"
+        assert note in HeadstartClassifier(**quick).fit(X, names["sick"]).notes_
+        with pytest.warns(HeadstartWarning, match=r"of 'well', .* if you look for 'ill', rename it") as warned:
+            found = HeadstartClassifier(**quick).fit(X, names["ill"])
+        assert len([w for w in warned if "F1 is that of" in str(w.message)]) == 1
+        assert str(warned[0].message) in found.notes_
+        for metric, labels in (("f1", y), ("roc_auc", names["ill"]), ("f1_macro", names["ill"])):
+            model = HeadstartClassifier(**{**quick, "metric": metric}).fit(X, labels)
+            assert not any("of the labels in order" in n for n in model.notes_)
 
 
 @pytest.fixture(scope="module")

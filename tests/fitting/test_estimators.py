@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,25 @@ class TestSearch:
             (m.number, m.weight) for m in whole.model_.members
         ]
         np.testing.assert_array_equal(again.predict_proba(frame), whole.predict_proba(frame))
+
+    def test_damaged_predictions_cost_one_trial_not_the_model(
+        self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any
+    ) -> None:
+        quick |= {"store": tmp_path, "evaluations": 4}
+        first = HeadstartClassifier(**quick).fit(frame, target="label")
+        trials = {trial.number: trial for trial in first.history_}
+        best, *others = first.leaderboard_["trial"].tolist()
+        files = [Path(trials[number].outcome.artefacts["predictions"]) for number in (best, *others)]
+        files[0].write_bytes(files[0].read_bytes()[:200])
+        np.save(files[1], np.zeros(7))
+        files[2].unlink()
+        again = HeadstartClassifier(**quick).fit(frame, target="label", resume=True)
+        assert [m.number for m in again.model_.members] == others[2:]
+        for number in (best, *others[:2]):
+            assert any(f"trial {number} was left out, for its predictions are damaged" in n for n in again.notes_)
+        files[3].unlink()
+        with pytest.warns(HeadstartWarning, match="none of 4 pipelines that worked can be used"):
+            HeadstartClassifier(**quick).fit(frame, target="label", resume=True)
 
     def test_what_cannot_be_fitted_again_is_left_out_of_the_model(
         self, frame: pd.DataFrame, quick: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ from headstart.cli.folder import Folder, write_json
 from headstart.cli.messages import say, warn
 from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
-from headstart.evaluation.scoring import full_name
+from headstart.evaluation.scoring import full_name, label_of, natural
 from headstart.files import replace_file
 from headstart.fitting.settings import PROBLEM, Settings
 
@@ -125,7 +125,7 @@ def _restored(content: dict[str, Any], folder: Folder) -> FitRequest:
 
 def _say_what_is_kept(what: str, folder: Folder, display: Display) -> None:
     if folder.request.exists():
-        done = 0 if display.run is None else len(display.run.history)
+        done = 0 if display.run is None else display.run.study.n_finished
         say(f"{what}; no new model was made; {counted(done)} in {folder.path}, continue with --resume")
     else:
         say(f"{what}; nothing was kept")
@@ -150,13 +150,15 @@ def _fit(
     ready = Thread(target=_prepare_saving, daemon=True)  # while workers start and search
     try:
         ready.start()
-        estimator, reason = _search(dataset, request, earlier is not None, folder, display)
+        estimator = _estimator(dataset, folder if earlier is not None else None)
+        before = _About.of(estimator)
+        reason = _search(estimator, dataset, request, earlier is not None, folder, display)
     except BaseException:
-        if earlier is None and (display.run is None or not len(display.run.history)):
+        if earlier is None and (display.run is None or not display.run.study.n_finished):
             folder.undo()
         raise
     ready.join()
-    estimator = _write(estimator, folder)
+    estimator = _write(estimator, folder, before)
     report = _report(table, request, folder, display, estimator, reason)
     write_json(folder.report, report)
     return report
@@ -199,9 +201,10 @@ def kinds_of(drop: list[str], kind: list[str]) -> dict[str, str]:
     return kinds
 
 
-def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder, display: Display) -> tuple[Any, str]:
-    """A fitted estimator, and why the search ended."""
-    estimator = _estimator(dataset, folder if resume else None)
+def _search(
+    estimator: Any, dataset: Dataset, request: FitRequest, resume: bool, folder: Folder, display: Display
+) -> str:
+    """Fit the estimator; returns why the search ended."""
     for name in ("calibrate", "tune_threshold"):
         if getattr(request, name) is not None and dataset.task == "regression":
             option = name.replace("_", "-")
@@ -220,9 +223,9 @@ def _search(dataset: Dataset, request: FitRequest, resume: bool, folder: Folder,
         worked = sum(trial.outcome.ok for trial in run.history)
         say(f"stopped; making the model from {counted(worked)}; press Ctrl-C again to quit immediately")
         estimator.finish()
-        return estimator, "interrupted"
+        return "interrupted"
     assert display.run is not None
-    return estimator, str(display.run.study.reason or "seconds")
+    return str(display.run.study.reason or "seconds")
 
 
 _WRITING_SECONDS = 0.5
@@ -252,17 +255,61 @@ def _loaded(kind: Any, folder: Folder) -> Any | None:
         return None  # everything needed to make it anew is in the store
 
 
-def _write(estimator: Any, folder: Folder) -> Any:
-    """Write the model, unless that would put a simple one in the place of an earlier one; returns what is there now."""
-    earlier = _loaded(type(estimator), folder) if estimator.model_.best.number < 0 else None
-    if earlier is not None:
-        kept = "this run only gave a simple model, so the earlier model was kept"
+@dataclass(frozen=True)
+class _About:
+    """What there is to know of the model of an estimator to compare it with another one of the same trials.
+
+    Parameters
+    ----------
+    score
+        In validation; None where there is no model, or a simple one.
+    wanted
+        Settings with which another model is wanted.
+    """
+
+    score: float | None
+    wanted: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, estimator: Any) -> _About:
+        names = ("ensemble", "max_members", "refit", "deploy", "calibrate", "tune_threshold")
+        wanted = tuple(getattr(estimator, name, None) for name in names)
+        return cls(estimator.score_ if hasattr(estimator, "model_") else None, wanted)
+
+
+def _write(estimator: Any, folder: Folder, before: _About) -> Any:
+    """Write the model, unless an earlier one is better; returns what is there now."""
+    kept = _why_keep(before, estimator)
+    earlier = None if kept is None else _loaded(type(estimator), folder)
+    if kept is not None and earlier is not None:
         warn(kept)
         earlier.notes_ = [*earlier.notes_, kept]
         return earlier
     estimator.save(folder.model)
     replace_file(folder.leaderboard, lambda new: estimator.leaderboard_.to_csv(new, index=False))
     return estimator
+
+
+def _why_keep(before: _About, estimator: Any) -> str | None:
+    """Why an earlier model stays in the place of the new one; None if it does not.
+
+    In little time only some of its members can be refitted. Without a time budget all that are wanted are, so that the
+    model is the one that the trials give.
+    """
+    now = _About.of(estimator)
+    if now.score is None:
+        return "this run only gave a simple model, so the earlier model was kept"
+    if Settings.of(estimator).seconds is None or estimator.constraints or now.wanted != before.wanted:
+        return None
+    if before.score is None or not before.score > now.score:
+        return None
+    was, found = (_shown(estimator, score) for score in (before.score, now.score))
+    return f"this run gave a model with {found} in validation, so the earlier one with {was} was kept; give more time"
+
+
+def _shown(estimator: Any, score: float) -> str:
+    metric = estimator.model_.metric
+    return f"{label_of(metric)} {natural(metric, score):.5g}"
 
 
 def _report(

@@ -6,6 +6,7 @@
 ``model.headstart``   the model
 ``leaderboard.csv``   the pipelines, best first
 ``report.json``       settings, scores, counts, notes
+``model.damaged``     what was found in the place of a model and is none
 ``.lock``             keeps a second fit out while one is running
 ====================  ===============================================================================
 """
@@ -13,14 +14,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headstart.errors import HeadstartError, InvalidInput, ModelFileError
+from headstart.errors import HeadstartError, InvalidInput, ModelFileError, warn_user
 from headstart.files import kind_of, replace_file, unfinished
+from headstart.fitting.container import is_container
 from headstart.store.filelock import FileLock
 
 if TYPE_CHECKING:
@@ -101,10 +104,18 @@ class Folder:
                 self.check_new()  # another fit may have come in between
             for left in self._unfinished():
                 left.unlink(missing_ok=True)
+            self._set_aside()
             write_json(self.request, request)
         except BaseException:
             self.end()
             raise
+
+    def _set_aside(self) -> None:
+        """Make room for a new model where there is something else, such as a part of one: it would not be replaced."""
+        if self.model.is_file() and not is_container(self.model):
+            aside = self.path / "model.damaged"
+            os.replace(self.model, aside)
+            warn_user(f"{self.model} is damaged or something else; it is now {aside}, and the model is made anew")
 
     def end(self) -> None:
         """Let others in again."""

@@ -68,6 +68,7 @@ def natural(metric: str, score: float) -> float:
 
 
 _FOR_NUMBERS = ("neg_", "max_error", "explained_variance", "d2_absolute", "d2_pinball", "d2_tweedie", "r2")
+_OF_ONE_CLASS = ("f1", "precision", "recall", "jaccard", "average_precision")
 _OF_PROBABILITIES = ("log_loss", "brier_score_loss", "d2_log_loss_score", "d2_brier_score")
 
 
@@ -112,6 +113,11 @@ class Metric:
     def of_probabilities(self) -> bool:
         """Whether it judges probabilities by their values, not by their order or the labels that they speak for."""
         return self.task != "regression" and _name(self._scorer) in _OF_PROBABILITIES
+
+    @property
+    def of_one_class(self) -> bool:
+        """Whether it is about the last of two classes, as F1 is, and would be another number for the first."""
+        return self.task == "binary" and self.name in _OF_ONE_CLASS
 
     @property
     def key(self) -> str:
@@ -256,8 +262,9 @@ def _scorer(metric: str | Scorer, task: str) -> Scorer:
     from sklearn.metrics import get_scorer, get_scorer_names
 
     name = _FOR_SEVERAL_CLASSES.get(metric, metric) if task == "multiclass" else metric
-    if name in get_scorer_names() and _is_numeric(name) and task != "regression":
-        raise InvalidInput(f"metric {metric!r} is for regression, not a {task} task; {suggestion('', fitting(task))}")
+    if name in get_scorer_names() and _is_numeric(name) != (task == "regression"):
+        kind = "regression" if _is_numeric(name) else "classification"
+        raise InvalidInput(f"metric {metric!r} is for {kind}, not a {task} task; {suggestion('', fitting(task))}")
     if name not in get_scorer_names():
         known = fitting(task)
         short = [name for name, full in SHORT_NAMES.items() if _is_numeric(full) == (task == "regression")]

@@ -17,7 +17,7 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.constraints import Constraint, total_excess
-from headstart.errors import SandboxError, StoreError, printable, warn_user
+from headstart.errors import SandboxError, printable, warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
 from headstart.evaluation.scoring import Metric, label_of
@@ -71,7 +71,8 @@ class Assembly:
 
     def make(self) -> Model:
         """The model, made in the time that is left."""
-        candidates = self._within_reach([t for t in self.run.candidates() if t.number not in self._unusable])
+        found = [t for t in self.run.candidates() if t.number not in self._unusable and self._is_readable(t)]
+        candidates = self._within_reach(found)
         if not candidates:
             return self._simple()
         if self.run.task.constraints:
@@ -279,7 +280,7 @@ class Assembly:
     def _linear(self) -> Array | None:
         """What the metric judges of the best linear model that was tried, calibrated and tuned as the model is."""
         trial = linear_trial(self.run.history)
-        if trial is None:
+        if trial is None or not self._is_readable(trial):
             return None
         predictions = predictions_of(trial)
         validated = np.flatnonzero(is_predicted(predictions))
@@ -372,6 +373,20 @@ class Assembly:
             max_members=max_members or self.run.settings.max_members,
             deadline=deadline,
         )
+
+    def _is_readable(self, trial: Trial) -> bool:
+        """Whether the predictions of a trial are in the store as they were written; if not, there is a note."""
+        data = self.run.dataset
+        shape = (data.n_rows,) if data.classes is None else (data.n_rows, len(data.classes))
+        try:
+            found = predictions_of(trial)
+            if found.shape == shape and found.dtype.kind == "f":
+                return True
+            why = f"they must be numbers of shape {shape}, found {found.dtype} of shape {found.shape}"
+        except (OSError, EOFError, KeyError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+        self.run.notes.append(printable(f"trial {trial.number} was left out, for its predictions are damaged: {why}"))
+        return False
 
     def _within_reach(self, candidates: list[Trial]) -> list[Trial]:
         """Those whose fitted models are there; if none are, the best one that can be fitted again in time.
@@ -605,7 +620,9 @@ class Assembly:
         """What can be had in no time, with a warning that says why."""
         statuses = Counter(t.outcome.status.value for t in self.run.history)
         seconds = self.run.settings.seconds
-        if statuses["ok"]:
+        if statuses["ok"] and self.run.end is None:
+            why, advice = f"none of {statuses['ok']} pipelines that worked can be used", "the notes say why"
+        elif statuses["ok"]:
             why = f"{statuses['ok']} pipelines of an earlier run could not be fitted again in the time that was left"
             advice = "give more time"
         elif not statuses or set(statuses) <= {"timeout"}:
@@ -656,13 +673,7 @@ def predictions_of(trial: Trial) -> Array:
     value = trial.outcome.artefacts["predictions"]
     if not isinstance(value, Path):
         return np.asarray(value)
-    try:
-        return np.load(value, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except (OSError, EOFError, ValueError) as error:
-        raise StoreError(
-            f"predictions of trial {trial.number} must be an array of numbers, but {value} is something else or "
-            f"damaged ({error}); start a new fit with another store"
-        ) from error
+    return np.load(value, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
 
 
 def _in_words(members: Sequence[Member], rows: int) -> str:

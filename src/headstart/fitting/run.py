@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headstart.data.target import default_metric
+from headstart.data.target import IMBALANCE, default_metric
 from headstart.errors import InvalidInput, SandboxError, warn_user
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
-from headstart.evaluation.scoring import Metric
+from headstart.evaluation.scoring import Metric, label_of
 from headstart.fitting.assembly import LOADING_SECONDS, Assembly
 from headstart.fitting.clock import within
 from headstart.fitting.model import Model
@@ -141,6 +141,7 @@ class Run:
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
         self.notes: list[str] = []
+        self._on_metric = self._about_metric()
 
     def _checked(self, settings: Settings) -> Settings:
         """The settings, if they are possible with the metric."""
@@ -149,6 +150,20 @@ class Run:
                 f"tune_threshold needs a metric of labels, such as f1 or balanced_accuracy, got {self.metric.name!r}"
             )
         return settings
+
+    def _about_metric(self) -> list[str]:
+        """Which class the metric is about; a warning where that is hardly the one that is looked for."""
+        classes, y = self.dataset.classes, self.dataset.y
+        if not self.metric.of_one_class or classes is None or y is None:
+            return []
+        other, positive = (repr(label) for label in classes.tolist())
+        share = float(np.mean(y))
+        note = f"{label_of(self.metric.name)} is that of {positive}, the last of the labels in order"
+        if 1 - share > IMBALANCE * share:
+            return [] if classes.dtype.kind in "biuf" else [note]
+        note += f", as {100 * share:.3g} % of the rows are; if you look for {other}, rename it so that it comes last"
+        warn_user(note)
+        return [note]
 
     def _key(self, splits: Splits) -> str:
         bounds = sorted((c.name, c.upper) for c in self.settings.bounds)
@@ -424,7 +439,7 @@ class Run:
     def finish(self) -> Model:
         """The model of what was found, made in the time that is left."""
         self.progress.making(self)
-        self.notes = [*self.dataset.notes]
+        self.notes = [*self.dataset.notes, *self._on_metric]
         try:
             return Assembly(self).make()
         finally:

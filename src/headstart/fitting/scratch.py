@@ -15,8 +15,8 @@ from pathlib import Path
 
 from headstart.store.filelock import FileLock, holder_name
 
-_PREFIX = "headstart-fit-"
-_LOCK = ".headstart-scratch"
+_PREFIX = "headstart-scratch-"
+_LOCK = ".headstart-lock"
 """No other directory has such a file."""
 
 

@@ -124,6 +124,11 @@ class Study:
         return self.optimizer.history
 
     @property
+    def n_finished(self) -> int:
+        """How many trials are finished, those included that the optimizer has not been told yet."""
+        return len({trial.number for trial in self.history} | self._untold.keys())
+
+    @property
     def running(self) -> list[tuple[int, Proposal]]:
         """The proposals that are being evaluated, by number."""
         return [(n, p) for n, p in sorted(self.history.pending.items()) if n not in self._untold]
