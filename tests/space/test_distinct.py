@@ -261,3 +261,20 @@ def test_a_stage_whose_hyper_parameters_are_tied_to_others_is_left_alone():
     candidates = distinct(tied, DATA["numbers"])
     assert {p.algorithms[0] for p in candidates.listed} == {"none", "mean", "zero"}
     assert {p.algorithms[1] for p in candidates.listed} == {"native"}
+
+
+@pytest.mark.parametrize("name", ["classification", "auto_sklearn"])
+def test_samples_of_several_structures(name):
+    space = catalog.load(name)
+    candidates = distinct(space, DATA[next(of for of in TABLES if "gaps" not in of)])
+    assert candidates is not space
+    last = space.stages[-1].name
+    estimators = candidates.allowed()[last]
+    for estimator, part in zip(
+        estimators,
+        candidates.sample_each(np.random.default_rng(0), 9, [{last: e} for e in estimators]),
+        strict=True,
+    ):
+        assert len(part) == 9
+        assert {pipeline.algorithms[-1] for pipeline in part} == {estimator}
+        assert candidates.encode(list(part)).ids.tolist() == part.ids.tolist()  # each stands for what it equals
