@@ -169,6 +169,7 @@ def test_what_is_merged_predicts_the_same(name, of, estimator, seed, other):
     assume(estimator in space.stage("estimator").names)
     candidates = distinct(space, data)
     one = space.sample(np.random.default_rng(seed), 1, {"estimator": estimator})[0]
+    assume("fast_ica" not in one.algorithms)  # stopped before it converges, it makes much of how sums were rounded
     two = variant(space, one, other)
     assume(is_allowed(space, two))
     stand_in, again = (candidates.encode([pipeline])[0] for pipeline in (one, two))
