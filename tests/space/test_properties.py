@@ -172,3 +172,22 @@ def test_a_pool_allows_what_its_members_have(space, seed):
     allowed = pool.allowed({last: first.algorithms[-1]})
     for s, stage in enumerate(space.stages):
         assert set(allowed[stage.name]) == {p.algorithms[s] for p in fitting}
+
+
+@quick
+@given(spaces(), seeds)
+def test_samples_of_several_structures_are_those_of_each(space, seed):
+    last = space.stages[-1]
+    possible = space.allowed()[last.name]
+    some = space.sample(np.random.default_rng(0), 40).unique()
+    pool = Pool(Encoded(space, some.values, some.active, some.choice, some.order, ids=np.arange(len(some))))
+    for candidates in (space, pool):
+        givens = [{last.name: name} for name in candidates.allowed()[last.name]]
+        for part, wanted in zip(candidates.sample_each(np.random.default_rng(seed), 7, givens), givens, strict=True):
+            assert {pipeline.algorithms[-1] for pipeline in part} == {wanted[last.name]}
+            space.encode(list(part))  # raises for what is forbidden
+            assert len(part) == len(candidates.sample(np.random.default_rng(seed), 7, wanted))
+    one = {last.name: possible[0]}
+    (alone,) = space.sample_each(np.random.default_rng(seed), 7, [one])
+    if not space.forbidden:
+        assert list(alone) == list(space.sample(np.random.default_rng(seed), 7, one))

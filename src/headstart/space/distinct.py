@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -259,6 +259,15 @@ class Distinct:
         found = Encoded.concatenate(parts)
         if n and not len(found):
             raise SpaceError(f"no pipeline of space {self.space.name!r} was found with {dict(given or {})!r}")
+        return found
+
+    def sample_each(self, rng: np.random.Generator, n: int, givens: Sequence[Given]) -> list[Encoded]:
+        found = []
+        drawn = self.space.sample_each(rng, n, [self._wider(given) for given in givens])
+        for part, given in zip(map(self._merged, drawn), givens, strict=True):
+            agreeing = part.take(np.flatnonzero(self._agrees(part.choice, given)))
+            missing = n - len(agreeing)
+            found.append(Encoded.concatenate([agreeing, self.sample(rng, missing, given)]) if missing else agreeing)
         return found
 
     def neighbours(self, pipeline: Pipeline, rng: np.random.Generator, given: Given | None = None) -> Encoded:

@@ -344,11 +344,34 @@ class PipelineSpace:
                 return Encoded.concatenate(parts)
         raise SpaceError(f"space {self.name!r} forbids nearly everything with {dict(given or {})!r}: nothing to sample")
 
+    def sample_each(self, rng: np.random.Generator, n: int, givens: Sequence[Given]) -> list[Encoded]:
+        """`n` random pipelines of each of several structures: their hyper-parameters are drawn for all at once."""
+        options = [[np.array(positions) for positions in self._options(given)] for given in givens]
+        parts: list[list[Encoded]] = [[] for _ in givens]
+        missing = dict.fromkeys(range(len(givens)), n)
+        for _ in range(_ATTEMPTS):
+            if not missing:
+                return [Encoded.concatenate(found) for found in parts]
+            choice = np.concatenate([self._draw_structure(rng, m, options[k]) for k, m in missing.items()])
+            drawn = self._filled(rng, choice)
+            allowed = ~self._is_forbidden(drawn)
+            ends = np.cumsum([*missing.values()])
+            for k, end in zip([*missing], ends.tolist(), strict=True):
+                begin = end - missing[k]
+                parts[k].append(drawn.take(begin + np.flatnonzero(allowed[begin:end])))
+                missing[k] -= len(parts[k][-1])
+            missing = {k: m for k, m in missing.items() if m}
+        return [Encoded.concatenate([*parts[k], self.sample(rng, missing.get(k, 0), g)]) for k, g in enumerate(givens)]
+
     def _draw(self, rng: np.random.Generator, n: int, options: list[NDArray[np.int64]]) -> Encoded:
-        choice = self._draw_structure(rng, n, options)
+        return self._filled(rng, self._draw_structure(rng, n, options))
+
+    def _filled(self, rng: np.random.Generator, choice: NDArray[np.int64]) -> Encoded:
+        """Pipelines of these structures, with random hyper-parameters."""
+        n = len(choice)
         values = np.zeros((n, self.width))
         for s, blocks in enumerate(self._layout.blocks):
-            for a in options[s]:
+            for a in np.unique(choice[:, s]):
                 rows = np.flatnonzero(choice[:, s] == a)
                 for parameter, columns in blocks[a]:
                     values[rows, columns] = parameter.sample(rng, len(rows))

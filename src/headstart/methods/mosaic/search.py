@@ -239,7 +239,8 @@ class Mosaic(Optimizer):
         rng: np.random.Generator,
     ) -> dict[str, float]:
         """Mean expected reward of random completions, for each choice after a partial structure."""
-        drawn = [self.decisions.completions(candidates, (*path, name), rng, self.policy_samples) for name in names]
+        paths = [(*path, name) for name in names]
+        drawn = self.decisions.completions_each(candidates, paths, rng, self.policy_samples)
         found = rewards.expected(Encoded.concatenate(drawn))  # in one prediction
         parts = np.split(found, np.cumsum([len(part) for part in drawn])[:-1])
         return {name: float(part.mean()) for name, part in zip(names, parts, strict=True)}

@@ -86,6 +86,14 @@ class DecisionOrder:
             return candidates.sample(rng, n, given).with_order(order)
         return self._agreeing(candidates.sample(rng, len(candidates.pool), given), path)[:n]
 
+    def completions_each(
+        self, candidates: Candidates, paths: Sequence[Choices], rng: np.random.Generator, n: int
+    ) -> list[Encoded]:
+        """Up to `n` random pipelines for each of several partial structures of equal length."""
+        if self.space.free_order and any(len(path) == len(self.names) for path in paths):
+            return [self.completions(candidates, path, rng, n) for path in paths]
+        return candidates.sample_each(rng, n, [self._given(path) for path in paths])
+
     def neighbours(
         self, candidates: Candidates, path: Choices, pipeline: Pipeline, rng: np.random.Generator
     ) -> Encoded:
