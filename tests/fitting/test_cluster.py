@@ -240,7 +240,7 @@ def test_a_fit_is_the_same_on_a_cluster_and_ends_with_what_it_has(dask: Processe
 
 
 def test_what_cannot_be(dask: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInput, match="nobody answers at tcp://127.0.0.1:9"):
+    with pytest.raises(InvalidInput, match=r"nobody answers at tcp://127\.0\.0\.1:9"):
         Cluster("tcp://127.0.0.1:9")
     with pytest.raises(InvalidInput, match="nobody answers at nonsense"):
         Cluster("nonsense")

@@ -1,9 +1,9 @@
 """`Cluster`: evaluations on the workers of a Dask scheduler, each in a sandbox there.
 
 A sandbox of this machine takes the calls of several threads and gives each to a process of its own. A remote sandbox
-takes the same calls and gives each to a thread of a Dask worker, which has a sandbox for it: time and memory are limited
-where the evaluation runs, and what an evaluation does harms neither the worker nor the scheduler. The objective with its
-table is sent to each worker once; predictions and fitted models come back with the outcome.
+takes the same calls and gives each to a thread of a Dask worker, which has a sandbox for it: time and memory are
+limited where the evaluation runs, and what an evaluation does harms neither the worker nor the scheduler. The objective
+with its table is sent to each worker once; predictions and fitted models come back with the outcome.
 
 ============================  ========================================================================================
 a worker joins                the next evaluation may run there
@@ -279,7 +279,7 @@ class RemoteSandbox:
                 self._sent = None
 
     def _wait(self, future: Any, limits: Limits) -> tuple[Outcome, dict[str, tuple[str, bytes] | str]]:
-        """What a worker returned; raises `_Ended` if there is nothing to be had, `_DataLost` if it is to be sent again."""
+        """What a worker returned; raises `_Ended` if nothing is to be had, `_DataLost` if all is to be sent again."""
         from distributed import KilledWorker
 
         interruptions = self._interruptions
