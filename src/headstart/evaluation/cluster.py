@@ -74,6 +74,8 @@ class Cluster:
     def __init__(self, scheduler: Any) -> None:
         try:
             from distributed import Client
+
+            connect: Any = Client
         except ImportError:
             raise MissingDependency("a cluster needs Dask: pip install 'headstart[dask]'") from None
         self._owned = not isinstance(scheduler, Client)
@@ -82,7 +84,9 @@ class Cluster:
                 f"a cluster must be the address of a Dask scheduler or a distributed.Client, got {scheduler!r}"
             )
         try:
-            self.client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False) if self._owned else scheduler
+            self.client = (
+                connect(scheduler, timeout=CONNECT_SECONDS, set_as_default=False) if self._owned else scheduler
+            )
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"cluster (--cluster) must be the address of a Dask scheduler, such as tcp://10.0.0.1:8786, and nobody "
@@ -134,8 +138,8 @@ class Cluster:
 
     def _ask_scheduler(self) -> Mapping[str, Mapping[str, Any]]:
         try:
-            ask = self.client.scheduler.identity
-            found: Mapping[str, Any] = self.client.sync(ask, n_workers=-1, callback_timeout=_PING_SECONDS)
+            client: Any = self.client
+            found = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=_PING_SECONDS)
         except Exception as error:
             raise SandboxError(
                 "the Dask scheduler cannot be reached any more; what was finished is kept: start the scheduler again "
