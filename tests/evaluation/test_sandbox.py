@@ -839,14 +839,14 @@ def test_copies_in_another_process(tmp_path):
 
 
 def test_unused_pools_are_closed_in_time(monkeypatch):
-    monkeypatch.setattr(_pool, "_LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(_pool, "_LINGER_SECONDS", 0.2)
     options = {"preload": (), "threads": 1, "mode": None, "spool": None}
-    first = _pool.WorkerPool.shared("first", b"", options)
-    directory = first.setup.payload.parent
-    second = _pool.WorkerPool.shared("second", b"", options)
-    assert not directory.exists()
-    assert _pool.WorkerPool.shared("second", b"", options) is second
-    second.close()
+    used = Sandbox.shared("used", b"", options, "used")
+    unused = _pool.WorkerPool.shared("unused", b"", options)
+    assert eventually(lambda: not unused.setup.payload.parent.exists())
+    assert _pool.WorkerPool.shared("unused", b"", options) is not unused
+    assert _pool.WorkerPool.known("used") is used._pool
+    used.close()
 
 
 @linux

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
@@ -21,7 +22,7 @@ from headstart.cli.signals import Terminated
 from headstart.errors import HeadstartError, InvalidInput
 from headstart.evaluation.scoring import full_name, label_of, natural
 from headstart.files import replace_file
-from headstart.fitting.settings import PROBLEM, Settings
+from headstart.fitting.settings import PLACE, PROBLEM, Settings
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
@@ -49,8 +50,9 @@ class FitRequest(Settings):
     times: str | None = field(default=None, metadata=PROBLEM)
 
     def describe(self) -> dict[str, Any]:
-        """What is not at its default, as JSON types."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        """What is not at its default, as JSON types, but for where it runs."""
+        chosen = (f for f in fields(self) if f.metadata != PLACE and getattr(self, f.name) != f.default)
+        return {f.name: getattr(self, f.name) for f in chosen}
 
 
 def fit(
@@ -86,6 +88,8 @@ def fit(
     else:
         names = {param.name: param.opts[0] for param in ctx.command.params}
         request = _restored(earlier, folder).resumed(given, lambda name: str(names.get(name, name)))
+    if request.cluster is not None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said in our words
     display = make_display(quiet)
     try:
         with display.open(f"reading {table.name}"):

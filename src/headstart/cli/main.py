@@ -123,6 +123,13 @@ def fit(
             help="Pipelines at once; -1 for all cores. By default as many as cores and memory allow.",
         ),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        budget_option(
+            metavar="ADDRESS",
+            help="Evaluate pipelines on the workers of a Dask scheduler, such as tcp://10.0.0.1:8786.",
+        ),
+    ] = None,
     memory_limit: Annotated[
         int | None,
         budget_option(

@@ -85,13 +85,28 @@ class WorkerPool:
 
     @classmethod
     def shared(cls, token: str, payload: bytes, options: Mapping[str, Any]) -> WorkerPool:
-        """The pool of that token, made if there is none; pools that nobody used for a while are closed."""
+        """The pool of that token, made if there is none; it is closed when nobody has used it for a while."""
         with _pools_lock:
-            for pool in [*_pools.values()]:
-                if pool.token != token and pool._users == 0 and time.monotonic() - pool._used_at > _LINGER_SECONDS:
-                    pool.close()
             known = _pools.get(token)
-            return known or cls(token, lambda path: path.write_bytes(payload), lingers=True, **options)
+            if known is None:
+                known = cls(token, lambda path: path.write_bytes(payload), lingers=True, **options)
+                threading.Thread(target=known._close_when_unused, name="headstart-linger", daemon=True).start()
+            known._used_at = time.monotonic()
+            return known
+
+    def _close_when_unused(self) -> None:
+        """Close the pool when nobody has used it for a while: who made it may be gone without a word."""
+        while not self._closed:
+            time.sleep(_LINGER_SECONDS / 4)
+            with _pools_lock:  # or it may be handed out meanwhile
+                if self._users == 0 and time.monotonic() - self._used_at > _LINGER_SECONDS:
+                    self.close()
+
+    @staticmethod
+    def known(token: str) -> WorkerPool | None:
+        """The pool of that token in this process."""
+        with _pools_lock:
+            return _pools.get(token)
 
     def attach(self, user: object) -> None:
         """Count `user` until it is garbage; without users, the pool is closed or lingers."""

@@ -6,6 +6,7 @@ are JSON, since nobody trusts what comes out of an evaluation.
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import pickle
@@ -13,7 +14,7 @@ import shutil
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import cloudpickle
 
@@ -95,20 +96,33 @@ def pickle_objective(objective: Any) -> list[memoryview]:
 
 
 def write_payload(sections: Sequence[memoryview], path: Path) -> None:
-    """Write sections to one file: their number, a table of (offset, size), then each at an aligned offset."""
+    """Write sections to one file."""
+    with path.open("wb") as file:
+        _write_sections(sections, file)
+
+
+def payload_bytes(sections: Sequence[memoryview]) -> bytes:
+    """What `write_payload` writes."""
+    file = io.BytesIO()
+    _write_sections(sections, file)
+    return file.getvalue()
+
+
+def _write_sections(sections: Sequence[memoryview], file: BinaryIO) -> None:
+    """Their number, a table of (offset, size), then each at an aligned offset."""
     places = []
     offset = _aligned(_COUNT.size + _SECTION.size * len(sections))
     for section in sections:
         places.append((offset, section.nbytes))
         offset = _aligned(offset + section.nbytes)
-    with path.open("wb") as file:
-        file.write(_COUNT.pack(len(sections)))
-        for place in places:
-            file.write(_SECTION.pack(*place))
-        for (start, _), section in zip(places, sections, strict=True):
-            file.seek(start)
-            file.write(section)
-        file.truncate(offset)
+    file.write(_COUNT.pack(len(sections)))
+    for place in places:
+        file.write(_SECTION.pack(*place))
+    for (start, _), section in zip(places, sections, strict=True):
+        file.seek(start)
+        file.write(section)
+    file.seek(0, io.SEEK_END)
+    file.write(bytes(offset - file.tell()))
 
 
 def load_payload(path: Path) -> Any:

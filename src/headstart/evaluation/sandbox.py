@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,8 +178,26 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @classmethod
+    def shared(cls, token: str, payload: bytes, options: Mapping[str, Any], name: str) -> Sandbox:
+        """A copy of the sandbox `token`, on the workers that this process has for it already, if any."""
+        sandbox = cls.__new__(cls)
+        sandbox._options = dict(options)
+        sandbox._name = name
+        sandbox._attach(WorkerPool.shared(token, payload, options))
+        return sandbox
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it was made with, besides the objective."""
+        return dict(self._options)
+
+    def payload(self) -> bytes:
+        """The objective, as workers read it."""
+        return self._pool.read_payload()
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self._pool.token, self._pool.read_payload(), self._options, self._name)
+        return Sandbox.shared, (self._pool.token, self.payload(), self._options, self._name)
 
     def __repr__(self) -> str:
         return f"Sandbox({self._name}, mode={self.mode!r})"
@@ -188,12 +206,3 @@ class Sandbox:
 def _handed_over(path: str, stem: Path) -> Path:
     """A file that the worker wrote may be moved by who stores it; one that the objective named is the user's."""
     return SpooledFile(path) if path.startswith(f"{stem}-") else Path(path)
-
-
-def _unpickle(token: str, payload: bytes, options: dict[str, Any], name: str) -> Sandbox:
-    """A copy of the sandbox `token`, on the workers that this process has for it already, if any."""
-    sandbox = Sandbox.__new__(Sandbox)
-    sandbox._options = options
-    sandbox._name = name
-    sandbox._attach(WorkerPool.shared(token, payload, options))
-    return sandbox

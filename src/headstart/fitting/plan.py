@@ -7,8 +7,10 @@ limit of an evaluation              a sixth of the budget, up to a third where a
                                     least 3 s; ten minutes without a time budget
 first look                          where a booster would need twice the limit of an evaluation or more, pipelines are
                                     first tried on as many rows as it can learn from in a quarter of the limit
-jobs                                a core each, as long as there is memory for the table in each
-memory of an evaluation             what the run may have, or 80 % of what is free, shared by the jobs
+jobs                                a core each, as long as there is memory for the table in each; on a cluster, the
+                                    threads of its workers
+memory of an evaluation             what the run may have, or 80 % of what is free, shared by the jobs; on a cluster,
+                                    what its workers have
 ==================================  ==================================================================================
 """
 
@@ -28,6 +30,7 @@ from headstart.trials import Fidelity, Limits
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
+    from headstart.evaluation.cluster import Cluster
 
 CELLS_PER_SECOND = 1_500
 """Cells of a table that five folds can take for each second of the budget and job.
@@ -81,21 +84,24 @@ class Plan:
         return lines
 
 
-def make_plan(dataset: Dataset, settings: Settings, splits: Splits | None = None) -> Plan:
+def make_plan(
+    dataset: Dataset, settings: Settings, splits: Splits | None = None, cluster: Cluster | None = None
+) -> Plan:
     """The plan of a fit; `splits` are those of an earlier one that is resumed."""
     if splits is None:
-        splits = next(possible_splits(dataset, settings))
-    n_jobs, seconds = _jobs(dataset, settings), _seconds(dataset, settings)
-    return Plan(splits, _screen(dataset, splits, seconds), n_jobs, Limits(seconds, _bytes(settings, n_jobs)))
+        splits = next(possible_splits(dataset, settings, cluster))
+    n_jobs, seconds = _jobs(dataset, settings, cluster), _seconds(dataset, settings)
+    most = cluster.bytes if cluster is not None else _bytes(settings, n_jobs)
+    return Plan(splits, _screen(dataset, splits, seconds), n_jobs, Limits(seconds, most))
 
 
-def possible_splits(dataset: Dataset, settings: Settings) -> Iterator[Splits]:
+def possible_splits(dataset: Dataset, settings: Settings, cluster: Cluster | None = None) -> Iterator[Splits]:
     """The splits of a fit, then those that another budget would have given."""
-    for way in _ways(dataset, settings):
+    for way in _ways(dataset, settings, cluster):
         yield make_splits(dataset, **way, seed=settings.seed)
 
 
-def _ways(dataset: Dataset, settings: Settings) -> list[dict[str, Any]]:
+def _ways(dataset: Dataset, settings: Settings, cluster: Cluster | None) -> list[dict[str, Any]]:
     """Arguments of `make_splits`, the wanted ones first."""
     given, seconds = settings.splitter, settings.seconds
     if isinstance(given, int) and not isinstance(given, bool):
@@ -110,7 +116,7 @@ def _ways(dataset: Dataset, settings: Settings) -> list[dict[str, Any]]:
         ways: list[dict[str, Any]] = [{}, {"repeats": 1}]
         return ways if seconds is None or seconds >= REPEAT_SECONDS else ways[::-1]
     ways = [{}, {"folds": 3}, {"holdout": HOLDOUT_SHARE}]
-    work = 0.0 if seconds is None else _cells(dataset, dataset.n_rows) / (seconds * _jobs(dataset, settings))
+    work = 0.0 if seconds is None else _cells(dataset, dataset.n_rows) / (seconds * _jobs(dataset, settings, cluster))
     few = dataset.n_rows < (THREE_FOLDS_ROWS + 1 if work <= 4 * CELLS_PER_SECOND else HOLDOUT_ROWS)
     wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if few else 2]
     return [wanted, *(way for way in ways if way is not wanted)]
@@ -131,7 +137,9 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _jobs(dataset: Dataset, settings: Settings) -> int:
+def _jobs(dataset: Dataset, settings: Settings, cluster: Cluster | None) -> int:
+    if cluster is not None:
+        return cluster.n_jobs if settings.n_jobs in (None, -1) else int(settings.n_jobs or 1)
     if not settings.sandbox:
         return 1  # estimators, and Python's warnings, are not made for threads
     cores = available_cores()

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headstart.data.target import IMBALANCE, default_metric
 from headstart.errors import InvalidInput, SandboxError, warn_user
+from headstart.evaluation.cluster import Cluster
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
 from headstart.evaluation.sandbox import Sandbox
@@ -115,7 +116,9 @@ class Run:
         location = settings.store if settings.store is not None else self.directory / "store"
         self.store = Store.open(location if isinstance(location, str) else Path(location))
         weakref.finalize(self, self.store.close)
-        self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None)
+        self._stack = ExitStack()
+        self._cluster: Cluster | None = None
+        self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None, self.cluster)
         self.task = Task(
             distinct(self.space, dataset),
             key=self._key(self.plan.splits),
@@ -134,7 +137,6 @@ class Run:
         room = min(CAPACITY_BYTES, shutil.disk_usage(self.directory).free / 4)
         self.shelf = Shelf(self.objective, max(CAPACITY, settings.max_members), room, settings.bounds)
         self._evaluator: Objective | None = None
-        self._stack = ExitStack()
         self._slowdown = 1.0
         """How many times slower than alone on a machine our processes run, as far as that is known."""
         self.study = self._new_study(resume)
@@ -177,7 +179,7 @@ class Run:
     def _earlier_splits(self) -> Splits | None:
         """The splits of a run in the store, which may have had another budget; None if there is no run of this task."""
         there = {s.name for s in self.store.studies()}
-        for splits in possible_splits(self.dataset, self.settings):
+        for splits in possible_splits(self.dataset, self.settings, self.cluster):
             if f"{self._stem(self._key(splits))}-1" in there:
                 return splits
         return None
@@ -319,7 +321,7 @@ class Run:
         self.started = time.time() if started is None else started
         self.reserve = reserve
         self.progress = progress or self.progress
-        self.plan = make_plan(self.dataset, settings, self.plan.splits)
+        self.plan = make_plan(self.dataset, settings, self.plan.splits, self.cluster)
         self.study.limits = self.plan.limits
 
     # -- search ---------------------------------------------------------------------------------------------------
@@ -345,7 +347,7 @@ class Run:
                         seconds=left,
                         evaluations=self.settings.evaluations,
                         patience=self.settings.patience,
-                        n_jobs=self.plan.n_jobs,
+                        n_jobs=self._jobs(),
                         executor=executor,
                     )
                     reason = str(self.study.reason)
@@ -355,7 +357,25 @@ class Run:
             if not isinstance(error, SandboxError) or not self.candidates():
                 raise
             warn_user(f"the search ended early: {error}")
+            if self.settings.cluster is not None:  # what is left to do is done here
+                self.settings = replace(self.settings, cluster=None, n_jobs=None)
+                self.plan = make_plan(self.dataset, self.settings, self.plan.splits)
             return "failed"
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster that pipelines are evaluated on, if there is one; connected until `release`."""
+        if self.settings.cluster is not None and self._cluster is None:
+            self._cluster = self._stack.enter_context(Cluster(self.settings.cluster))
+            self._stack.callback(setattr, self, "_cluster", None)
+        return self._cluster
+
+    def _jobs(self) -> int | Callable[[], int]:
+        """Evaluations at once; on a cluster they follow its workers, unless a number was asked for."""
+        cluster = self.cluster
+        if cluster is None or self.settings.n_jobs not in (None, -1):
+            return self.plan.n_jobs
+        return lambda: cluster.n_jobs
 
     def evaluator(self) -> Objective:
         """The objective, in a sandbox that stays until `release`, for its workers take seconds to start."""
@@ -370,13 +390,13 @@ class Run:
             self.study.end_by(self.search_end)
 
     def release(self) -> None:
-        """End the workers of `evaluator`, if there are any."""
+        """End the workers of `evaluator`, if there are any, and leave the cluster."""
         self._evaluator = None
         self._stack.close()
 
     def _executor(self, stack: ExitStack) -> Executor | None:
         """A thread for a single job in a sandbox too, so that the next pipeline is chosen while it runs."""
-        if not self.settings.sandbox or self.plan.n_jobs > 1 or self.search_end is None:
+        if not self.settings.sandbox or self.cluster or self.plan.n_jobs > 1 or self.search_end is None:
             return None
         return stack.enter_context(ThreadPoolExecutor(1))
 
@@ -432,6 +452,8 @@ class Run:
             return objective  # type: ignore[no-any-return]
         spool = self.directory / f"spool-{time.time_ns()}"
         spool.mkdir()
+        if self.cluster is not None:
+            return stack.enter_context(self.cluster.sandbox(objective, spool=spool))
         return stack.enter_context(Sandbox(objective, spool=spool))
 
     # -- model ----------------------------------------------------------------------------------------------------

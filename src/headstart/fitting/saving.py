@@ -19,6 +19,7 @@ import os
 import pickle
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from typing import Any
@@ -33,6 +34,7 @@ from headstart.evaluation.constraints import pickled_size
 from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
+from headstart.fitting.settings import PLACE, Parameters
 from headstart.fitting.summary import Summary
 from headstart.fitting.trusted import dump_models, load_models
 from headstart.space.pipeline import Pipeline
@@ -215,10 +217,13 @@ def _compare_versions(header: Mapping[str, Any], path: str | PathLike[str]) -> N
 
 
 def _params(estimator: Any) -> tuple[dict[str, Any], list[str]]:
-    """Parameters that are plain, and notes about the others."""
+    """Parameters that are plain, but for those that say where a fit runs, and notes about the others."""
     params: dict[str, Any] = {}
     notes = []
+    places = {f.name for f in fields(Parameters) if f.metadata == PLACE}
     for name, value in estimator.get_params(deep=False).items():
+        if name in places:
+            continue
         if isinstance(value, PathLike):
             value = str(value)
         try:

@@ -26,6 +26,8 @@ PROBLEM = {"resume": "same"}
 """Of a field that tells which problem it is: it must stay the same when a fit is resumed."""
 BUDGET = {"resume": "replaced"}
 """Of a field that limits a run: those of an earlier run no longer count once one of them is given."""
+PLACE = {"resume": "forgotten"}
+"""Of a field that says where a fit runs: another run of it may be elsewhere."""
 
 
 @dataclass(eq=False, repr=False)
@@ -78,8 +80,12 @@ class Parameters:
     constraints
         Upper bounds on what is measured of every pipeline, such as ``["latency <= 1ms", "size <= 2MB"]`` or
         ``{"latency": 1e-3, "size": 1e6}``; see `headstart.evaluation.constraints`. The model is then one pipeline.
+    cluster
+        Address of a Dask scheduler, such as ``tcp://10.0.0.1:8786``, or a ``distributed.Client``: pipelines are
+        evaluated on its workers, in sandboxes there.
     n_jobs
-        Evaluations at once; -1 for all cores. By default as many as cores and memory allow.
+        Evaluations at once; -1 for all cores. By default as many as cores and memory allow, or, on a cluster, as many
+        as its workers have threads, also when some join or leave.
     memory_limit
         Bytes for this process and all evaluations, such as ``4e9``. An evaluation that exceeds its share is stopped,
         and members whose fitted models would not fit are left out of the model, except for one.
@@ -119,6 +125,7 @@ class Parameters:
     deploy: Literal["best", "fast"] = "best"
     splitter: Any = field(default=None, metadata=PROBLEM)
     constraints: ConstraintsLike | None = field(default=None, metadata=PROBLEM)
+    cluster: Any = field(default=None, metadata=PLACE)
     n_jobs: int | None = None
     memory_limit: int | None = None
     evaluation_seconds: float | None = None
@@ -178,6 +185,11 @@ class Settings(ClassifierParameters):
             raise InvalidInput(f"random_state must be a seed, a whole number ≥ 0, got {self.random_state!r}")
         if self.memory_limit is not None and self.memory_limit < 10**6:
             raise InvalidInput(f"memory_limit must be in bytes, such as 4e9, got {self.memory_limit!r}")
+        if self.cluster is not None and (self.memory_limit is not None or not self.sandbox):
+            raise InvalidInput(
+                "the workers of a cluster have limits of memory and sandboxes of their own: leave memory_limit "
+                "(--memory) and sandbox out, and give workers a limit with 'dask worker --memory-limit'"
+            )
         if isinstance(self.metric, str):
             self.metric = full_name(self.metric)
         parse_constraints(self.constraints)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headstart.errors import Exhausted, HeadstartError, InvalidInput, warn_user
-from headstart.evaluation.objective import describe
+from headstart.evaluation.objective import Objective, describe
 from headstart.optimizers.base import evaluation_seed
 from headstart.trials import Outcome, Proposal, Status, Trial
 
@@ -36,11 +37,12 @@ class Loop:
     """
 
     study: Study
+    objective: Objective
     executor: Executor
     log: StudyLog | None
     seconds: float | None
     evaluations: int | None
-    n_jobs: int
+    jobs: Callable[[], int]
     patience: int | None
     in_order: bool
 
@@ -54,6 +56,11 @@ class Loop:
         self.asked = len(study.history) + len(pending)
         self.n_trials = len(study.history) + len(self.finished)
         self.without_improvement = 0
+
+    @property
+    def n_jobs(self) -> int:
+        """Evaluations at once, now."""
+        return self.jobs()
 
     def run(self) -> str:
         """Run until something says stop; returns what."""
@@ -162,7 +169,7 @@ class Loop:
         started = time.time()
         limits = replace(self.study.limits, deadline=self.deadline)
         try:
-            future = self.executor.submit(self.study.objective, proposal.pipeline, limits, seed, proposal.fidelity)
+            future = self.executor.submit(self.objective, proposal.pipeline, limits, seed, proposal.fidelity)
         except Exception as error:
             raise HeadstartError(f"the executor takes no more work, what is finished is kept: {error}") from error
         self.running[future] = (proposal, started)
@@ -255,7 +262,7 @@ class Loop:
         done = [future for future in self.running if future.done()]
         for future in self.running:
             future.cancel()
-        interrupt = getattr(self.study.objective, "interrupt", None)
+        interrupt = getattr(self.objective, "interrupt", None)
         if interrupt is not None:
             interrupt()
         for future in done:

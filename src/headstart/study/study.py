@@ -6,10 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import PurePath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import InvalidInput, check_positive, warn_user
+from headstart.evaluation.cluster import Cluster, is_of_dask
 from headstart.evaluation.objective import FunctionObjective, Objective, as_objective
 from headstart.history import History
 from headstart.optimizers.base import Optimizer
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOST_JOBS = 10_000
+"""Threads, each of which waits for an evaluation elsewhere; they are started when they are needed."""
 Callback = Callable[["Study", Trial], None]
 
 
@@ -103,6 +108,7 @@ class Study:
         """What the optimizer's own suggestions took; the task's initial pipelines are none."""
         self._stop_reason: str | None = None
         self._loop: Loop | None = None
+        self._files: TemporaryDirectory[str] | None = None
         self._events: list[Proposal | Trial] = []
         """Asks and tells in the order that counts: what `optimizer` is rebuilt from."""
         self._untold: dict[int, Trial] = {}
@@ -200,7 +206,7 @@ class Study:
         *,
         seconds: float | None = None,
         evaluations: int | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | Callable[[], int] | None = None,
         executor: Executor | None = None,
         patience: int | None = None,
         ordered: bool | None = None,
@@ -216,10 +222,12 @@ class Study:
         evaluations
             Number of trials of the study in all, those of earlier calls and of a resumed run included.
         n_jobs
-            Evaluations at once.
+            Evaluations at once: a number, or a function that is asked for it again and again. One when omitted, on a
+            cluster as many as it has threads.
         executor
-            Runs them: anything shaped like `concurrent.futures.Executor`, such as a Dask client's. Threads of this
-            process when omitted, which is what a `Sandbox` wants.
+            Runs them: anything shaped like `concurrent.futures.Executor`. Threads of this process when omitted, which
+            is what a `Sandbox` wants. With that of a Dask client, ``client.get_executor()``, each evaluation runs in a
+            sandbox on one of the cluster's workers.
         patience
             Stop when that many trials in a row of this call brought no improvement.
         ordered
@@ -241,14 +249,25 @@ class Study:
         check_positive("seconds", seconds)
         check_positive("evaluations", evaluations, whole=True)
         check_positive("patience", patience, whole=True)
-        check_positive("n_jobs", n_jobs, whole=True)
+        if not callable(n_jobs):
+            check_positive("n_jobs", n_jobs, whole=True)
         with ExitStack() as stack:
+            objective = self.objective
+            if is_of_dask(executor):
+                cluster = Cluster(executor._client)  # type: ignore[union-attr]
+                n_jobs = n_jobs or (lambda: cluster.n_jobs)
+                objective, executor = stack.enter_context(cluster.sandbox(objective, spool=self._spool())), None
+            jobs = n_jobs if callable(n_jobs) else partial(int, n_jobs or 1)
+            at_first = jobs()
+            in_order = at_first > 1 and (ordered if ordered is not None else seconds is None)
+            if in_order:
+                jobs = partial(int, at_first)  # what a proposal knows depends on it
             if executor is None:
-                executor = stack.enter_context(InlineExecutor() if n_jobs == 1 else ThreadPoolExecutor(n_jobs))
+                inline = n_jobs is None or n_jobs == 1
+                executor = stack.enter_context(InlineExecutor() if inline else ThreadPoolExecutor(MOST_JOBS))
             log = None if self.store is None else stack.enter_context(self.store.open_study(self.name))
             self._rebuild(log)
-            in_order = n_jobs > 1 and (ordered if ordered is not None else seconds is None)
-            self._loop = Loop(self, executor, log, seconds, evaluations, n_jobs, patience, in_order)
+            self._loop = Loop(self, objective, executor, log, seconds, evaluations, jobs, patience, in_order)
             try:
                 self.reason = self._loop.run()
             except BaseException as error:
@@ -258,6 +277,12 @@ class Study:
                 self._stop_reason = self._loop = None
         logger.info("study %r ended: %s; %r", self.name, self.reason, self.history)
         return self.history
+
+    def _spool(self) -> str:
+        """A directory for artefacts that come from elsewhere; they last as long as the study does."""
+        if self._files is None:
+            self._files = TemporaryDirectory(prefix="headstart-study-")
+        return self._files.name
 
 
 def _checked_optimizer(optimizer: Any) -> Optimizer:
