@@ -277,8 +277,8 @@ def test_a_fast_model_is_the_smallest_that_is_good_enough(
     """With the thresholds that the ensemble is selected with; these let no pipeline alone be good enough."""
     monkeypatch.setattr(assembly, "FAST_LOSS", share)  # so few rows tell pipelines apart by more than a hundredth
     monkeypatch.setattr(assembly, "fit_factors", lambda *_, **__: factors)
-    model = finished(searched, deploy="fast")
-    best = finished(searched)
+    model = finished(searched, deploy="fast", tune_threshold=True)
+    best = finished(searched, tune_threshold=True)
     trials = {t.number: t for t in searched.history}
     y = searched.dataset.y
     assert y is not None

@@ -20,6 +20,7 @@ from headstart.evaluation.prediction import Predictor, predict_model
 from headstart.evaluation.scoring import Metric
 from headstart.fitting import assembly
 from headstart.fitting.assembly import Assembly
+from headstart.fitting.decisions import Decisions
 from headstart.fitting.refit import RefitObjective, last_step, stopped_at
 from headstart.fitting.run import Run
 from headstart.fitting.settings import Settings, choose_space
@@ -142,6 +143,21 @@ class TestLabels:
         settings = {**quick, "include": ["logistic_regression"], "evaluations": 1, "metric": "accuracy"}
         assert HeadstartClassifier(**settings).fit(X, y).model_.decisions.factors is None
         assert HeadstartClassifier(**settings, tune_threshold=True).fit(X, y).model_.decisions.factors is not None
+
+    def test_without_thresholds_nothing_is_selected_for_them(
+        self, rare: Any, quick: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        quick |= {"include": ["gaussian_nb", "logistic_regression", "decision_tree"], "evaluations": 6, "metric": "f1"}
+        monkeypatch.setattr(Assembly, "_factors", lambda *_: None)  # all of them were luck
+        found = HeadstartClassifier(**quick).fit(*rare)
+        assert found._run is not None
+        own, rows, trials = Assembly(found._run), np.arange(len(rare[1])), found._run.candidates()
+        candidates = [assembly.predictions_of(t) for t in trials]
+        first = own._first_decisions(candidates, rows)
+        tuned, plain = (own._select(candidates, rows, d, None).tolist() for d in (first, Decisions()))
+        assert tuned != plain
+        weights = {m.number: m.weight for m in found.model_.members}
+        assert [weights.get(t.number, 0.0) for t in trials] == plain
 
     def test_metrics_of_ranks_have_none(self, rare: Any, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick).fit(*rare)

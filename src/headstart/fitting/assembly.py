@@ -88,6 +88,9 @@ class Assembly:
         deadline = self._deadline(0.5)
         decisions = self._first_decisions(predictions, validated)
         weights = self._select(predictions, validated, decisions, deadline)
+        if decisions.factors is not None and not self._tunable(predictions, weights, validated):
+            decisions = Decisions()
+            weights = self._select(predictions, validated, decisions, deadline)
         if self.run.settings.deploy == "fast":
             weights = self._smallest(candidates, predictions, weights, validated, decisions, deadline)
         members = self._members(candidates, weights)
@@ -354,6 +357,11 @@ class Assembly:
         rows = validated[some]
         first = np.mean([p[some] for p in predictions[:_FIRST]], axis=0)
         return Decisions(factors=fit_factors(first, lambda p: self._loss(rows, p), deadline=self._deadline(0.2)))
+
+    def _tunable(self, predictions: Sequence[Array], weights: Array, validated: NDArray[np.int64]) -> bool:
+        """Whether thresholds will be tuned; where they will not, nothing is to be selected for thresholds."""
+        average = np.sum([w * p for w, p in zip(weights, predictions, strict=True) if w], axis=0)
+        return self._decisions(average, validated).factors is not None
 
     def _select(
         self,
