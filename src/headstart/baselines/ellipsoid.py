@@ -19,7 +19,7 @@ makes it converge fast (Todd and Yıldırım), away from the one that lies deepe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol, Self, get_args
 
@@ -236,6 +236,9 @@ class RestrictedCandidates:
             if missing == 0:
                 break
         return Encoded.concatenate(parts)
+
+    def sample_each(self, rng: np.random.Generator, n: int, givens: Sequence[Given]) -> list[Encoded]:
+        return [self.sample(rng, n, given) for given in givens]
 
     def neighbours(self, pipeline: Pipeline, rng: np.random.Generator, given: Given | None = None) -> Encoded:
         near = self._all.neighbours(pipeline, rng, given)
