@@ -11,7 +11,7 @@ answer              "of one table" where exp(-distance of the vectors) > ½
 
 No table is in two of training, validation and test. Every network gets the same seconds of a processor, with as many
 steps as they suffice for by a measurement at the start; of its parameters those with the lowest loss on the validation
-tables are kept.
+tables are kept. What was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from experiments.experiment import Setup, Table
 from experiments.patches import BENCHMARKS, Benchmark, network_of
+from headstart.learning.monitor import Monitor, monitored
 from headstart.learning.networks import Parameters
 from headstart.learning.training import Training, train_network
 from headstart.metafeatures.base import TableNetwork
@@ -37,7 +39,7 @@ from headstart.replay.results import Saved, half_width, shown
 Array = NDArray[np.float64]
 Loss = Callable[[dict[str, Any], np.random.Generator], Any]
 N_TABLES = 8
-_VALIDATION_ROUNDS, _TEST_ROUNDS = 6, 30
+_VALIDATION_ROUNDS, _TEST_ROUNDS = 6, 20
 _CHECKS, _TIMED = 10, 4
 
 
@@ -51,11 +53,14 @@ class Identified(Saved):
         Of the experiment.
     runs
         By label and seed: ``accuracy`` by test table, number of ``parameters``, ``steps``, ``seconds`` of a processor.
+    steps
+        By label and seed, of trainings that were begun.
     """
 
     holds = "identified patches"
     settings: dict[str, Any]
     runs: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    steps: dict[str, int] = field(default_factory=dict)
 
     def means(self, label: str) -> Array:
         """Accuracy of each seed, a mean over test tables."""
@@ -106,9 +111,9 @@ class Identification:
                 if seed >= seeds or str(seed) in found.runs.get(label, {}):
                     continue
                 benchmark = BENCHMARKS[self.benchmark](setup.data, seed)
+                budget = Budget(setup.seconds or 0.0, f"{label}, seed {seed}", found, setup.out)
                 with one_blas_thread():
-                    run = identified(label, benchmark, seed, setup.seconds or 0.0)
-                found.runs.setdefault(label, {})[str(seed)] = run
+                    found.runs.setdefault(label, {})[str(seed)] = run = identified(label, benchmark, seed, budget)
                 found.runs = {name: found.runs[name] for name in self.networks if name in found.runs}
                 found.save(setup.out)
                 setup.progress.done(f"{label}, seed {seed}: {100 * np.mean(list(run['accuracy'].values())):.1f} %")
@@ -117,7 +122,7 @@ class Identification:
     load = staticmethod(Identified.load)
 
 
-def identified(label: str, benchmark: Benchmark, seed: int, seconds: float) -> dict[str, Any]:
+def identified(label: str, benchmark: Benchmark, seed: int, budget: Budget) -> dict[str, Any]:
     """Train a network on a benchmark and test it."""
     rng = np.random.default_rng(seed)
     network = network_of(label, benchmark, rng)
@@ -132,47 +137,63 @@ def identified(label: str, benchmark: Benchmark, seed: int, seconds: float) -> d
         return told_apart(network({name: t.float() for name, t in tensors.items()}, drawn[0]), drawn[1])
 
     rounds = [draw(validation, rng) for _ in range(_VALIDATION_ROUNDS)]
-    trained, about = trained_for(
-        seconds,
+    trained, about = budget.train(
         network.initial(rng),
         lambda tensors, stream: loss(tensors, draw(training, stream)),
         lambda tensors: sum(float(loss(tensors, drawn)) for drawn in rounds) / len(rounds),
         rng,
-        label,
     )
     right = tested(network, trained, test, benchmark, np.random.default_rng(seed + 1000))
     accuracy = {name: round(float(r), 4) for name, r in zip(benchmark.split[2], right, strict=True)}
     return {"accuracy": accuracy, **about}
 
 
-def trained_for(
-    seconds: float,
-    initial: Parameters,
-    loss: Loss,
-    validate: Callable[[dict[str, Any]], float],
-    rng: np.random.Generator,
-    label: str,
-) -> tuple[Parameters, dict[str, Any]]:
-    """Parameters after about so many seconds of a processor, and what there is to tell of the training."""
-    began = time.process_time()
-    usual = Training(patience=10_000)
-    timing = Training(check_every=_TIMED, patience=10_000)
-    for _ in range(2):  # the first time things are loaded
-        start = time.process_time()
-        train_network(initial, loss, lambda _: 0.0, _TIMED, timing, np.random.default_rng(0), label)
-        each = (time.process_time() - start) / _TIMED
-    steps = max(_CHECKS, int((seconds - (time.process_time() - began)) / each))
-    every = max(1, steps // _CHECKS)
-    schedule = Training(usual.learning_rate, check_every=every, patience=usual.patience)
-    trained = train_network(initial, loss, validate, steps, schedule, rng, label)
-    about = {
-        "parameters": sum(value.size for value in initial.values()),
-        "steps": steps,
-        "best_step": trained.step,
-        "validation": [round(float(v), 4) for v in trained.checks[:, 1]],
-        "seconds": round(time.process_time() - began, 1),
-    }
-    return trained.parameters, about
+@dataclass(frozen=True)
+class Budget:
+    """Seconds of a processor that a training may take, by its name; what is begun is kept with the results."""
+
+    seconds: float
+    name: str
+    found: Any
+    out: Path
+
+    def train(
+        self,
+        initial: Parameters,
+        loss: Loss,
+        validate: Callable[[dict[str, Any]], float],
+        rng: np.random.Generator,
+    ) -> tuple[Parameters, dict[str, Any]]:
+        """The parameters with the lowest validation loss, and what there is to tell of the training."""
+        if self.name not in self.found.steps:
+            self.found.steps[self.name] = self._affordable(initial, loss)
+            self.found.save(self.out)
+        steps = self.found.steps[self.name]
+        schedule = Training(check_every=max(1, steps // _CHECKS), patience=10_000)
+        began = time.process_time()
+        state = self.out.with_name(f".{self.out.name}.{self.name}")
+        with monitored(Monitor(state=state, key=f"{self.name}: {steps}", resume=True)) as monitor:
+            trained = train_network(initial, loss, validate, steps, schedule, rng, self.name)
+        monitor.remove()
+        del self.found.steps[self.name]
+        about = {
+            "parameters": sum(value.size for value in initial.values()),
+            "steps": steps,
+            "best_step": trained.step,
+            "validation": [round(float(v), 4) for v in trained.checks[:, 1]],
+            "seconds": round(time.process_time() - began, 1),
+        }
+        return trained.parameters, about
+
+    def _affordable(self, initial: Parameters, loss: Loss) -> int:
+        """Steps that take about so many seconds, by the fastest of some."""
+        few = Training(check_every=_TIMED, patience=10_000)
+        times = []
+        for seed in range(3):
+            start = time.process_time()
+            train_network(initial, loss, lambda _: 0.0, _TIMED, few, np.random.default_rng(seed), self.name)
+            times.append((time.process_time() - start) / _TIMED)
+        return max(_CHECKS, int(self.seconds / min(times)))
 
 
 def tested(

@@ -137,8 +137,9 @@ class Learner(ABC):
         if self.kind == "optimizer" and name in names("surrogate"):  # searched with Bayes
             return self.adjusted(surrogate=wanted)
         if is_nearest(name):
-            held = str(getattr(self, "metafeatures", None))
-            return self if not written and parsed(held)[0] == name else self.adjusted(metafeatures=made.metafeatures)
+            if not written and parsed(str(getattr(self, "metafeatures", None)))[0] == name:
+                return self
+            return self.adjusted(metafeatures=settings_of(made)["metafeatures"])
         usual = settings_of(type(made)())  # a recipe, such as deeppipe_paper, asks for what it has another of
         asked = {k: v for k, v in settings_of(made).items() if k in written or _plain(v) != _plain(usual[k])}
         return self.adjusted(**asked)

@@ -143,7 +143,8 @@ class TableIdentification(MetaFeatures):
             if parts[-1] is arrays and dataset.n_rows <= self.max_rows:  # all of it
                 break
         with one_blas_thread():
-            return np.asarray(network(self.parameters, [network.whole(part) for part in parts])).mean(axis=0)
+            vectors: Array = network(self.parameters, [network.whole(part) for part in parts])
+        return np.asarray(vectors.mean(axis=0))
 
 
 def told_apart(vectors: Any, owners: Sequence[int]) -> Any:
