@@ -67,7 +67,7 @@ class Identified(Saved):
         return np.array([np.mean(list(run["accuracy"].values())) for run in self.runs[label].values()])
 
     def table(self) -> Table:
-        """Accuracy in %, its standard deviation over seeds or, of one, half the width of its interval over tables."""
+        """Accuracy in %, its standard deviation over seeds, and half the width of the 95 % interval over tables."""
         rows = []
         for label, runs in self.runs.items():
             first = next(iter(runs.values()))
@@ -143,7 +143,7 @@ def identified(label: str, benchmark: Benchmark, seed: int, budget: Budget) -> d
         lambda tensors: sum(float(loss(tensors, drawn)) for drawn in rounds) / len(rounds),
         rng,
     )
-    right = tested(network, trained, test, benchmark, np.random.default_rng(seed + 1000))
+    right = shares_right(network, trained, test, benchmark, np.random.default_rng(seed + 1000))
     accuracy = {name: round(float(r), 4) for name, r in zip(benchmark.split[2], right, strict=True)}
     return {"accuracy": accuracy, **about}
 
@@ -196,7 +196,7 @@ class Budget:
         return max(_CHECKS, int(self.seconds / min(times)))
 
 
-def tested(
+def shares_right(
     network: TableNetwork,
     parameters: Parameters,
     tables: Sequence[TableArrays],

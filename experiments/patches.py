@@ -5,6 +5,8 @@
                 to 7 classes; patches of 200 rows
 ``uci``         ``uci_tables`` of the data folder, ``NAME.npz`` with X and y; patches of 200 to 500 rows and 2 to 15
                 features; training, validation and test tables are those of ``meta/dmfbs_splits.csv``
+``openml``      48 classification tables of at least 1,000 rows in ``tables``, one of a group, in the place of
+                OpenML-CC18; patches of 700 to 900 rows and 3 to 10 features
 ==============  ===============================================================================================
 
 Columns are standardised over the whole table.
@@ -13,6 +15,7 @@ Columns are standardised over the whole table.
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +24,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headstart.data import Dataset
+from headstart.data.errors import DataWarning
 from headstart.errors import InvalidInput
 from headstart.learning.networks import MLP, Parameters
 from headstart.metafeatures.base import TableNetwork
+from headstart.metafeatures.handcrafted import HandCrafted
 from headstart.metafeatures.set_networks import Dataset2VecNetwork, TableArrays
 from headstart.methods.dida.deep_sets import DSSNetwork, OrderedFeaturesNetwork
 from headstart.methods.dida.network import PATCH_FEATURES, PATCH_ROWS, DidaNetwork
 
 Array = NDArray[np.float64]
 _TOY_TABLES, _TOY_ROWS = 2000, 2048
+_OPENML_TABLES = 48
 OUTPUTS = 32
 
 
@@ -75,6 +82,24 @@ def uci(data: Path | None, seed: int) -> Benchmark:
     return Benchmark(tables, (training, validation, test))
 
 
+def openml(data: Path | None, seed: int) -> Benchmark:
+    """Tables in the place of OpenML-CC18; a sixth of the groups validates and a quarter tests."""
+    if data is None or not (data / "tables" / "index.csv").exists():
+        raise InvalidInput(f"there must be a folder tables with an index.csv in --data DIR, got {data}")
+    with (data / "tables" / "index.csv").open(encoding="utf-8") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["task"] == "classification" and int(row["rows"]) >= 1000]
+    rng = np.random.default_rng([seed, 43])
+    groups = sorted({row["group"] for row in rows})
+    chosen = [groups[i] for i in rng.permutation(len(groups))[:_OPENML_TABLES]]
+    named = {row["group"]: row["name"] for row in rows}  # one table of each group
+    tables = {}
+    for group in chosen:
+        dataset = Dataset.from_table(data / "tables" / "classification" / f"{named[group]}.parquet", "target")
+        tables[named[group]] = TableArrays.of(dataset, 5000)
+    names, first, last = list(tables), len(chosen) // 6, 5 * len(chosen) // 12
+    return Benchmark(tables, (names[last:], names[:first], names[first:last]), (700, 900), (3, 10))
+
+
 def toy(data: Path | None, seed: int) -> Benchmark:  # noqa: ARG001
     """Generated tables in the plane; a tenth of them validates and a fifth tests."""
     rng = np.random.default_rng([seed, 41])
@@ -102,7 +127,7 @@ def toy_table(rng: np.random.Generator, rows: int = _TOY_ROWS) -> tuple[Array, N
     return points @ rng.standard_normal((2, 2)), classes
 
 
-BENCHMARKS: Mapping[str, Callable[[Path | None, int], Benchmark]] = {"toy": toy, "uci": uci}
+BENCHMARKS: Mapping[str, Callable[[Path | None, int], Benchmark]] = {"openml": openml, "toy": toy, "uci": uci}
 
 
 @dataclass(frozen=True)
@@ -145,16 +170,14 @@ class HandCraftedNetwork:
 
 def byu(table: TableArrays) -> Array:
     """The meta-features of table B.2, of a table of numbers and classes; 0 where there is none."""
-    import warnings
+    return HandCrafted("byu").transform(dataset_of(table))
 
-    from headstart.data import Dataset
-    from headstart.data.errors import DataWarning
-    from headstart.metafeatures.handcrafted import HandCrafted
 
+def dataset_of(table: TableArrays) -> Dataset:
+    """A table of numbers and classes as a dataset."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)
-        dataset = Dataset.from_arrays(table.features, table.targets.argmax(axis=1).astype(str), task="multiclass")
-    return HandCrafted("byu").transform(dataset)
+        warnings.simplefilter("ignore", DataWarning)  # such as of columns that are constant in a patch
+        return Dataset.from_arrays(table.features, table.targets.argmax(axis=1).astype(str), task="classification")
 
 
 def network_of(label: str, benchmark: Benchmark, rng: np.random.Generator) -> TableNetwork:

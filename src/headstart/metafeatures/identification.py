@@ -136,15 +136,20 @@ class TableIdentification(MetaFeatures):
     def transform(self, dataset: Dataset | None, metafeatures: Mapping[str, Array] = {}) -> Array:  # noqa: ARG002
         if dataset is None:
             raise NeedsTable(f"{type(self).__name__} describes a table, and the task has none")
-        network, parts = self.network, []
+        network = self.network
+        with one_blas_thread():
+            vectors: Array = network(self.parameters, [network.whole(part) for part in self.parts_of(dataset)])
+        return np.asarray(vectors.mean(axis=0))
+
+    def parts_of(self, dataset: Dataset) -> list[TableArrays]:
+        """The table itself, or random parts of a large one."""
+        parts: list[TableArrays] = []
         for draw in range(self.draws):
             arrays = TableArrays.of(dataset, self.max_rows, self.seed + draw)
-            parts.append(network.part(arrays, draw))
+            parts.append(self.network.part(arrays, draw))
             if parts[-1] is arrays and dataset.n_rows <= self.max_rows:  # all of it
                 break
-        with one_blas_thread():
-            vectors: Array = network(self.parameters, [network.whole(part) for part in parts])
-        return np.asarray(vectors.mean(axis=0))
+        return parts
 
 
 def told_apart(vectors: Any, owners: Sequence[int]) -> Any:
