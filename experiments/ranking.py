@@ -16,7 +16,7 @@ and test.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from headstart.learning.networks import MLP
 from headstart.metafeatures.set_networks import TableArrays
 from headstart.methods.dida.network import PATCH_FEATURES, PATCH_ROWS
 from headstart.numerics.threads import one_blas_thread
-from headstart.space import Algorithm, Categorical, Float, Integer, PipelineSpace, Stage
+from headstart.space import Algorithm, Categorical, Float, Integer, Pipeline, PipelineSpace, Stage
 from headstart.trials import Limits
 
 Array = NDArray[np.float64]
@@ -114,18 +114,18 @@ def evaluated(algorithm: str, benchmark: Benchmark, seed: int, cache: Path) -> E
             known = dict(held)
     for name, of_table in patches.items():
         if name not in known:
-            known[name] = np.array([[_accuracy(space, p, patch) for p in configurations] for patch in of_table])
+            known[name] = np.array([accuracies(space, configurations, patch) for patch in of_table])
             cache.parent.mkdir(parents=True, exist_ok=True)
             np.savez(cache, **known)  # type: ignore[arg-type]
     return Evaluated(configurations.features(), patches, known)
 
 
-def _accuracy(space: PipelineSpace, pipeline: Any, patch: TableArrays) -> float:
-    """Mean accuracy over 3 folds; 0 where it failed."""
+def accuracies(space: PipelineSpace, pipelines: Iterable[Pipeline], patch: TableArrays) -> list[float]:
+    """Mean accuracies over 3 folds; 0 where a pipeline failed."""
     dataset = dataset_of(patch)
-    objective = LiveObjective(space, dataset, make_splits(dataset, splitter=3), metric="accuracy")
-    outcome = objective(pipeline, Limits(), 0)
-    return 1.0 - outcome.loss if outcome.loss is not None else 0.0
+    objective = LiveObjective(space, dataset, make_splits(dataset, folds=3, repeats=1), metric="accuracy")
+    losses = [objective(pipeline, Limits(), 0).loss for pipeline in pipelines]
+    return [0.0 if loss is None else 1.0 - loss for loss in losses]
 
 
 class RankedPairs(Identified):

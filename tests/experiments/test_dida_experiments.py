@@ -10,6 +10,7 @@ from experiments.catalogue import run_experiment
 from experiments.identification import Identification, shares_right
 from experiments.patches import Benchmark, network_of, openml, standardised, toy_table, uci
 from experiments.ranking import Ranking, different
+from headstart.data.splits import make_splits
 from headstart.testing.examples import small_meta
 
 pytest.importorskip("torch")
@@ -110,7 +111,7 @@ def test_configurations_are_evaluated_once_and_ranked(small, put, tmp_path, monk
     assert max(a.max() for a in accuracies.values()) > 0.3
     assert set(found.runs["hand-crafted"]["0"]["accuracy"]) <= {"t7", "t8"}
     put("dida_sgd", Ranking(algorithm, {"hand-crafted": 1, "DSS, linear": 1}), seconds=1e-9)
-    monkeypatch.setattr(ranking, "_accuracy", lambda *_: 1 / 0)
+    monkeypatch.setattr(ranking, "accuracies", lambda *_: 1 / 0)
     more, _ = run_experiment("dida_sgd", small_meta(), tmp_path)
     assert list(more.runs) == ["hand-crafted", "DSS, linear"]
 
@@ -122,15 +123,15 @@ def test_an_accuracy_is_that_of_scikit_learn():
     x, y = rng.standard_normal((60, 2)), rng.integers(0, 2, 60)
     table = standardised(x + y[:, None], y)
     pipeline = ranking.SPACES["k-NN"].sample(np.random.default_rng(1), 1)[0]
-    splits = ranking.make_splits(patches.dataset_of(table), splitter=3)
     scores = [
         KNeighborsClassifier(**pipeline.params[0])
         .fit(table.features[train], y[train])
         .score(table.features[valid], y[valid])
-        for train, valid in splits
+        for train, valid in make_splits(patches.dataset_of(table), folds=3, repeats=1)
     ]
     assert len(scores) == 3
-    assert ranking._accuracy(ranking.SPACES["k-NN"], pipeline, table) == pytest.approx(np.mean(scores))
+    (found,) = ranking.accuracies(ranking.SPACES["k-NN"], [pipeline], table)
+    assert found == pytest.approx(np.mean(scores))
 
 
 def test_tables_are_read_and_split_by_name_and_group(tmp_path):
