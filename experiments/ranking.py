@@ -38,6 +38,7 @@ from headstart.space import Algorithm, Categorical, Float, Integer, Pipeline, Pi
 from headstart.trials import Limits
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
 _FLAG = (True, False)
 SPACES = {
     "SGD": PipelineSpace(
@@ -194,7 +195,7 @@ def ranked(label: str, benchmark: Benchmark, pool: Evaluated, seed: int, budget:
         for name, patches in pool.patches.items()
     }
 
-    def triplets(names: Sequence[str], stream: np.random.Generator) -> list[tuple[str, int, Array]]:
+    def triplets(names: Sequence[str], stream: np.random.Generator) -> list[tuple[str, int, Rows]]:
         """Table and patch, and pairs (PAIRS, 2) of configurations that differ on it."""
         found = []
         for name in (names[int(i)] for i in stream.integers(0, len(names), _STEP_PATCHES)):
@@ -204,7 +205,7 @@ def ranked(label: str, benchmark: Benchmark, pool: Evaluated, seed: int, budget:
                 found.append((name, patch, pairs[stream.integers(0, len(pairs), PAIRS)]))
         return found
 
-    def loss(tensors: dict[str, Any], drawn: Sequence[tuple[str, int, Array]]) -> Any:
+    def loss(tensors: dict[str, Any], drawn: Sequence[tuple[str, int, Rows]]) -> Any:
         single = {name: tensor.float() for name, tensor in tensors.items()}
         vectors = network(single, [batches[name][patch] for name, patch, _ in drawn])
         scores, better = [], []
@@ -215,7 +216,7 @@ def ranked(label: str, benchmark: Benchmark, pool: Evaluated, seed: int, budget:
         labels = torch.as_tensor(np.concatenate(better)).float()
         return torch.nn.functional.binary_cross_entropy_with_logits(torch.cat(scores), labels)
 
-    def scored(tensors: Mapping[str, Any], vector: Any, pairs: Array) -> Any:
+    def scored(tensors: Mapping[str, Any], vector: Any, pairs: Rows) -> Any:
         """Logit that the first configuration of each pair is the better one."""
         torch = require_torch("ranking")
         theta = torch.as_tensor(pool.configurations[pairs].reshape(len(pairs), -1)).to(vector.dtype)
@@ -244,7 +245,7 @@ def ranked(label: str, benchmark: Benchmark, pool: Evaluated, seed: int, budget:
     return {"accuracy": accuracy, **about}
 
 
-def different(accuracies: Array) -> NDArray[np.int64]:
+def different(accuracies: Array) -> Rows:
     """All ordered pairs (m, 2) of configurations that are not equally good.
 
     >>> different(np.array([0.5, 0.7, 0.5])).tolist()

@@ -120,7 +120,7 @@ def test_an_accuracy_is_that_of_scikit_learn():
     from sklearn.neighbors import KNeighborsClassifier
 
     rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((60, 2)), rng.integers(0, 2, 60)
+    x, y = rng.standard_normal((240, 2)), rng.integers(0, 2, 240)
     table = standardised(x + y[:, None], y)
     pipeline = ranking.SPACES["k-NN"].sample(np.random.default_rng(1), 1)[0]
     scores = [
