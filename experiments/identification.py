@@ -130,8 +130,7 @@ def identified(label: str, benchmark: Benchmark, seed: int, budget: Budget) -> d
 
     def draw(tables: Sequence[TableArrays], stream: np.random.Generator) -> tuple[list[Any], list[int]]:
         chosen = [int(i) for i in stream.permutation(len(tables))[:N_TABLES] for _ in range(2)]
-        size = benchmark.size(stream)
-        return [network.whole(tables[i].patch(stream, *size)) for i in chosen], chosen
+        return [network.whole(patch) for patch in benchmark.draw([tables[i] for i in chosen], stream)], chosen
 
     def loss(tensors: dict[str, Any], drawn: tuple[list[Any], list[int]]) -> Any:
         return told_apart(network({name: t.float() for name, t in tensors.items()}, drawn[0]), drawn[1])
@@ -210,11 +209,8 @@ def shares_right(
     with one_torch_thread("testing") as torch, torch.no_grad():
         tensors = {name: torch.as_tensor(value).float() for name, value in parameters.items()}
         for _ in range(_TEST_ROUNDS):
-            size = benchmark.size(rng)
-            first, second = (
-                network(tensors, [network.whole(t.patch(rng, *size)) for t in tables]).double().numpy()
-                for _ in range(2)
-            )
+            patches = [network.whole(patch) for patch in benchmark.draw([*tables, *tables], rng)]
+            first, second = network(tensors, patches).double().numpy().reshape(2, len(tables), -1)
             other = (np.arange(len(tables)) + rng.integers(1, len(tables), len(tables))) % len(tables)
             right += np.exp(-np.linalg.norm(first - second, axis=1)) > 0.5
             right += np.exp(-np.linalg.norm(first - second[other], axis=1)) <= 0.5

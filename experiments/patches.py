@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from headstart.metafeatures.base import TableNetwork
 from headstart.metafeatures.handcrafted import HandCrafted
 from headstart.metafeatures.set_networks import Dataset2VecNetwork, TableArrays
 from headstart.methods.dida.deep_sets import DSSNetwork, OrderedFeaturesNetwork
-from headstart.methods.dida.network import PATCH_FEATURES, PATCH_ROWS, DidaNetwork
+from headstart.methods.dida.network import PATCH_FEATURES, PATCH_ROWS, DidaNetwork, patches_of
 
 Array = NDArray[np.float64]
 _TOY_TABLES, _TOY_ROWS = 2000, 2048
@@ -49,10 +49,9 @@ class Benchmark:
     rows: tuple[int, int] = PATCH_ROWS
     features: tuple[int, int] = PATCH_FEATURES
 
-    def size(self, rng: np.random.Generator) -> tuple[int, int]:
-        """Rows and features of a patch."""
-        rows, features = (int(rng.integers(least, most + 1)) for least, most in (self.rows, self.features))
-        return rows, features
+    def draw(self, tables: Sequence[TableArrays], rng: np.random.Generator) -> list[TableArrays]:
+        """A patch of each table, all of one size."""
+        return patches_of(tables, rng, self.rows, self.features)
 
 
 def standardised(features: NDArray[Any], classes: NDArray[Any]) -> TableArrays:
@@ -158,8 +157,7 @@ class HandCraftedNetwork:
         return np.clip((byu(table) - self.center) / self.scale, -5.0, 5.0)
 
     def batches(self, tables: Any, rng: np.random.Generator) -> list[Array]:
-        size = [int(rng.integers(least, most + 1)) for least, most in (PATCH_ROWS, PATCH_FEATURES)]
-        return [self.whole(table.patch(rng, size[0], size[1])) for table in tables]
+        return [self.whole(patch) for patch in patches_of(tables, rng)]
 
     def __call__(self, parameters: Mapping[str, Any], batches: Any) -> Any:
         found, weight = np.stack(batches), parameters["handcrafted.0.weight"]
@@ -196,9 +194,8 @@ def network_of(label: str, benchmark: Benchmark, rng: np.random.Generator) -> Ta
     if label != "hand-crafted":
         raise InvalidInput(f"there is no network {label!r}; there are {', '.join(known)} and hand-crafted")
     names = benchmark.split[0]
-    drawn = [
-        benchmark.tables[names[int(rng.integers(len(names)))]].patch(rng, *benchmark.size(rng)) for _ in range(400)
-    ]
+    chosen = [benchmark.tables[names[int(rng.integers(len(names)))]] for _ in range(400)]
+    drawn = [patch for table in chosen for patch in benchmark.draw([table], rng)]
     values = np.stack([byu(table) for table in drawn])
     spread = values.std(axis=0)
     return HandCraftedNetwork(values.mean(axis=0), np.where(spread > 1e-12, spread, 1.0))

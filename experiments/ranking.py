@@ -106,7 +106,7 @@ def evaluated(algorithm: str, benchmark: Benchmark, seed: int, cache: Path) -> E
     space, rng = SPACES[algorithm], np.random.default_rng([seed, 47])
     configurations = space.sample(rng, CONFIGURATIONS)
     patches = {
-        name: [table.patch(rng, *benchmark.size(rng)) for _ in range(PATCHES)]
+        name: [patch for _ in range(PATCHES) for patch in benchmark.draw([table], rng)]
         for name, table in benchmark.tables.items()
     }
     known: dict[str, Array] = {}

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from headstart.learning.backend import require_torch
 from headstart.learning.networks import MLP, Parameters
 from headstart.metafeatures.set_networks import TableArrays, segment_means
-from headstart.methods.dida.network import PATCH_FEATURES, PATCH_ROWS
+from headstart.methods.dida.network import PATCH_FEATURES, PATCH_ROWS, patches_of
 
 Variant = Literal["linear", "nonlinear", "equivariant"]
 
@@ -39,8 +39,7 @@ class _OfPatches:
 
     def batches(self, tables: Sequence[TableArrays], rng: np.random.Generator) -> list[TableArrays]:
         """A patch of each table, all of one random size."""
-        rows, features = (int(rng.integers(least, most + 1)) for least, most in (PATCH_ROWS, PATCH_FEATURES))
-        return [table.patch(rng, rows, features) for table in tables]
+        return patches_of(tables, rng)
 
     def whole(self, table: TableArrays) -> TableArrays:
         """A table as large as a patch, or a part of a larger one."""

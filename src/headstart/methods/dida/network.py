@@ -61,6 +61,17 @@ class Patch(NamedTuple):
     differences: NDArray[np.float32]
 
 
+def patches_of(
+    tables: Sequence[TableArrays],
+    rng: np.random.Generator,
+    rows: tuple[int, int] = PATCH_ROWS,
+    features: tuple[int, int] = PATCH_FEATURES,
+) -> list[TableArrays]:
+    """A patch of each table, all of one random size between these bounds (Algorithm 3)."""
+    size = [int(rng.integers(least, most + 1)) for least, most in (rows, features)]
+    return [table.patch(rng, size[0], size[1]) for table in tables]
+
+
 def differences_of(targets: NDArray[Any]) -> Array:
     """½‖y - y'‖² of all rows (n, n), at most 1: whether they are of different classes."""
     squares = (targets * targets).sum(axis=1)
@@ -130,8 +141,7 @@ class DidaNetwork:
 
     def batches(self, tables: Sequence[TableArrays], rng: np.random.Generator) -> list[Patch]:
         """A patch of each table, all of one random size, so that size tells nothing of the table."""
-        rows, features = (int(rng.integers(least, most + 1)) for least, most in (PATCH_ROWS, PATCH_FEATURES))
-        return [self.patch(table.patch(rng, rows, features)) for table in tables]
+        return [self.patch(patch) for patch in patches_of(tables, rng)]
 
     def part(self, table: TableArrays, draw: int = 0) -> TableArrays:
         """The table itself, or of one larger than a patch one of several random parts."""
