@@ -1,4 +1,4 @@
-"""Hand-crafted meta-features: how long they take, and whether others compute the same.
+"""Meta-features: how long they take, and whether others compute the same hand-crafted ones.
 
 Run: python benchmarks/metafeatures.py [--data DIR] [--tables N] [--pymfe N]
 
@@ -33,9 +33,14 @@ from headstart.metafeatures.handcrafted import HandCrafted
 from headstart.metafeatures.handcrafted.columns import level_columns
 from headstart.metafeatures.handcrafted.table import PART_ROWS
 from headstart.metafeatures.handcrafted.table import Table as Columns
+from headstart.metafeatures.identification import TableIdentification
+from headstart.registry import create
 
 console = Console()
-LIMITS = {(5_000, 20): {"full": 2.0, "mf1": 0.2}, (50_000, 100): {"full": 10.0, "mf1": 1.0}}
+LIMITS = {
+    (5_000, 20): {"full": 2.0, "mf1": 0.2},
+    (50_000, 100): {"full": 10.0, "mf1": 1.0, "dataset2vec": 2.0, "dida": 2.0},
+}
 """Seconds that a set may take on a table of so many rows and columns."""
 _REPEATS = 3
 
@@ -67,15 +72,24 @@ def made(rows: int, columns: int, seed: int = 0) -> Dataset:
     return Dataset.from_arrays(pd.DataFrame(frame), labels.astype(str), name=f"{rows:,} × {columns}")
 
 
+def measuring(name: str, dataset: Dataset) -> Callable[[], Any]:
+    """What describes a table: a hand-crafted set, or a network with random parameters."""
+    extractor = create("metafeatures", name)
+    if not isinstance(extractor, TableIdentification):
+        return lambda: extractor.measure(dataset)
+    network, parameters = extractor.network, extractor.network.initial(np.random.default_rng(0))
+    return lambda: network(parameters, [network.whole(part) for part in extractor.parts_of(dataset)])
+
+
 def show_times() -> None:
-    """Of ``full`` and ``mf1`` against what they may take."""
+    """Of sets against what they may take."""
     table = Table(title="Share of the time that a set may take")
     for head in ("table", "set", "seconds allowed", "wall clock", "processor"):
         table.add_column(head, justify="right" if head != "table" else "left")
     for (rows, columns), limits in LIMITS.items():
         dataset = made(rows, columns)
         for name, limit in limits.items():
-            _, wall, processor = timed(lambda name=name, dataset=dataset: HandCrafted(name).measure(dataset))  # type: ignore[misc]
+            _, wall, processor = timed(measuring(name, dataset))
             table.add_row(dataset.name, name, f"{limit:g}", f"{wall / limit:.2f}", f"{processor / limit:.2f}")
     console.print(table)
 

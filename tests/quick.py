@@ -15,6 +15,7 @@ QUICK = {
     "deeppipe": f"deeppipe({NETWORK})",
     "deeppipe_network": f"deeppipe_network({NETWORK})",
     "deeppipe_paper": f"deeppipe_paper({NETWORK})",
+    "dida": "dida(outputs=4, pair_units=4, units=8, neighbours=3, steps=3, n_tables=3)",
     "dngo": "dngo(steps=5)",
     "ellipsoid": f"ellipsoid(search='bayes(surrogate=gp, {SEARCH})')",
     "fmlp": "fmlp(steps=5)",

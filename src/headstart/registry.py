@@ -76,6 +76,7 @@ _OWN: dict[str, dict[str, str]] = {
         "auto_sklearn": "headstart.metafeatures.handcrafted:auto_sklearn",
         "byu": "headstart.metafeatures.handcrafted:byu",
         "dataset2vec": "headstart.metafeatures.dataset2vec:Dataset2Vec",
+        "dida": "headstart.methods.dida:Dida",
         "full": "headstart.metafeatures.handcrafted:full",
         "handcrafted": "headstart.metafeatures.handcrafted:HandCrafted",
         "landmark": "headstart.metafeatures.handcrafted:landmark",
@@ -192,17 +193,27 @@ def _at_commas(text: str) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
+def is_nearest(name: str) -> bool:
+    """Whether an optimizer of this name is `Nearest` by the meta-features of this name."""
+    return name in _known("metafeatures") and name not in (*_known("optimizer"), *_known("surrogate"))
+
+
 def create(kind: Kind, part: Any, **settings: Any) -> Any:
     """A part by its name and settings, which may be in the text too; one that is made already is returned as it is.
 
-    An optimizer may also be called by the name of a surrogate: then it is `Bayes` with that surrogate. Raises
-    `InvalidInput` for settings that the part does not have or cannot be made with.
+    An optimizer may also be called by the name of a surrogate: then it is `Bayes` with that surrogate; or by that of
+    meta-features: then it is `Nearest` by these. Raises `InvalidInput` for settings that the part does not have or
+    cannot be made with.
     """
     if isinstance(part, str) and "(" in part:
         part, written = parsed(part)
         settings = {**written, **settings}
     if kind == "optimizer" and isinstance(part, str) and part not in _known(kind) and part in _known("surrogate"):
         return find("optimizer", "bayes")(surrogate=create("surrogate", part, **settings))
+    if kind == "optimizer" and isinstance(part, str) and is_nearest(part):
+        create("metafeatures", part, **settings)  # raises where it has no such settings
+        written_out = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        return find("optimizer", "nearest")(metafeatures=f"{part}({written_out})" if settings else part)
     if not isinstance(part, str):
         if settings:
             raise InvalidInput(

@@ -415,6 +415,35 @@ def test_a_fit_begins_with_the_pipelines_of_the_nearest_tables(
     assert "same --warm-start" in other.err
 
 
+@pytest.mark.parametrize(
+    "extractor",
+    [
+        "dida(outputs=3, pair_units=4, units=6, neighbours=3, steps=2, n_tables=3)",
+        "dataset2vec(outputs=3, units=4, blocks=1, depth=1, steps=3)",
+    ],
+)
+def test_a_warm_start_by_the_name_of_meta_features(described, headstart, in_process, tmp_path, monkeypatch, extractor):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    done = headstart("metatrain", described, "-m", extractor, "-o", "known.npz", "--data", tmp_path / "data")
+    assert done.code == 0, done.err
+    table().to_csv("train.csv", index=False)
+    fit = ["fit", "train.csv", "-t", "label", *FRUGAL, "--evaluations", 3, "--initial", 2, "--knowledge", "known.npz"]
+    name = extractor.partition("(")[0]
+    done = headstart(*fit, "--warm-start", name, "--optimizer", "random")
+    assert done.code == 0, done.err
+    assert origins()[0] == ["initial", "initial", "random"]
+    knowledge, dataset = Knowledge.load("known.npz"), Dataset.from_table("train.csv", "label")
+    (held,) = knowledge.extractors
+    near = knowledge.optimizer("nearest")
+    vectors = {held: knowledge.extractors[held].transform(dataset)}
+    task = Task(distinct(catalog.load("tensor_oboe").select(CHEAP), dataset), metafeatures=vectors)
+    assert origins()[1][:2] == [proposal.pipeline for proposal in near.start(task).ask(2)]
+    other = headstart(*fit, "--out", "other", "--warm-start", f"{name}(outputs=5)")
+    assert other.code == 2
+    assert "is decided by training" in other.err
+
+
 def test_a_warm_start_without_knowledge(headstart, knowledge, in_process):
     table().to_csv("train.csv", index=False)
     fit = ["fit", "train.csv", "-t", "label", *FRUGAL]

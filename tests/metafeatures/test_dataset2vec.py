@@ -84,9 +84,10 @@ def test_numpy_and_torch_give_the_same():
     np.testing.assert_allclose(own, theirs.numpy(), rtol=1e-8, atol=1e-10)
 
 
-def test_the_network_is_equation_10_written_out():
+@pytest.mark.parametrize("architecture", ["dmfbs", "dida"])
+def test_the_network_is_equation_10_written_out(architecture):
     rng = np.random.default_rng(0)
-    network = Dataset2VecNetwork(units=5, outputs=3, blocks=1, depth=2)
+    network = Dataset2VecNetwork(units=5, outputs=3, blocks=1, depth=2, architecture=architecture)
     known = network.initial(rng)
     x, y = rng.standard_normal((7, 2)), rng.standard_normal((7, 3))
     inner = []
@@ -96,6 +97,38 @@ def test_the_network_is_equation_10_written_out():
             inner.append(network.between(known, np.mean(rows, axis=0)))
     expected = network.last(known, np.mean(inner, axis=0))
     np.testing.assert_allclose(network(known, [table_pairs(x, y)])[0], expected, rtol=1e-10)
+
+
+def test_architectures_are_those_of_the_papers():
+    """Table 1 of DMFBS, and appendix B.4.2 of the thesis on Dida, by their numbers of weights."""
+    dense, first = 32 * 32 + 32, 2 * 32 + 32
+    of_dmfbs = Dataset2VecNetwork(32, 32, blocks=8, depth=4).initial(np.random.default_rng(0))
+    assert sum(v.size for v in of_dmfbs.values()) == (first + 33 * dense) + 4 * dense + (dense + 33 * dense)
+    dense, first = 128 * 128 + 128, 2 * 128 + 128
+    of_dida = Dataset2VecNetwork(128, 128, 1, 3, architecture="dida").initial(np.random.default_rng(0))
+    assert sum(v.size for v in of_dida.values()) == (first + 4 * dense) + 5 * dense + 2 * dense
+    with pytest.raises(InvalidInput, match="architecture must be 'dmfbs' or 'dida', got 'other'"):
+        Dataset2Vec(architecture="other")
+
+
+def test_tables_together_are_as_one_by_one():
+    rng = np.random.default_rng(0)
+    network = Dataset2VecNetwork(units=6, outputs=3, blocks=1, depth=2)
+    parameters = network.initial(rng)
+    pairs = [rng.standard_normal((q, n, 2)) for q, n in ((3, 10), (1, 1), (6, 4), (2, 40_000))]
+    alone = np.concatenate([network(parameters, [each]) for each in pairs])
+    np.testing.assert_allclose(network(parameters, pairs), alone, rtol=1e-9, atol=1e-12)
+
+
+def test_a_large_table_is_the_mean_of_its_parts(extractor):
+    rng = np.random.default_rng(0)
+    large = dataset(rng.random((1500, 60)), rng.integers(0, 3, 1500).astype(str))
+    network = extractor.network
+    parts = [network.part(TableArrays.of(large, 1000, draw), draw) for draw in range(4)]
+    assert all(p.features.shape[0] == 1000 and p.features.shape[1] * p.targets.shape[1] <= 100 for p in parts)
+    vectors = [network(extractor.parameters, [network.whole(part)])[0] for part in parts]
+    np.testing.assert_allclose(extractor.transform(large), np.mean(vectors, axis=0), rtol=1e-9)
+    assert np.std(vectors, axis=0).max() > 1e-6
 
 
 def test_a_residual_block_adds_its_input():

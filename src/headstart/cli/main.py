@@ -165,7 +165,7 @@ def fit(
         str | None,
         search_option(
             metavar="NAME",
-            help="Begin with the first pipelines of another optimizer, such as nearest, if it is in --knowledge.",
+            help="Begin with the first pipelines of another optimizer, such as nearest or dida, if in --knowledge.",
             autocompletion=complete.optimizers,
         ),
     ] = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.errors import InvalidInput, ModelFileError
 from headstart.learning.base import Learner
 from headstart.metafeatures.base import MetaFeatures
-from headstart.registry import Kind, create, names, parsed
+from headstart.registry import Kind, create, is_nearest, names, parsed
 
 if TYPE_CHECKING:
     from headstart.metadata.metadataset import MetaDataset
@@ -27,6 +27,8 @@ def learner(text: str) -> Learner:
             made: Learner = create(kind, text)
             if made.learns:
                 return made
+    if is_nearest(name):
+        return create("optimizer", text)  # type: ignore[no-any-return]
     known = [other for kind in _KINDS for other in names(kind) if create(kind, other).learns]
     raise InvalidInput(
         f"{name!r} is no method that learns from other tasks; these are: {', '.join(sorted(known))}"

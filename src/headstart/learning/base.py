@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from headstart.errors import InvalidInput, ModelFileError
-from headstart.registry import Kind, create, names, parsed
+from headstart.registry import Kind, create, is_nearest, names, parsed
 
 if TYPE_CHECKING:
     from headstart.metadata.metadataset import MetaDataset
@@ -136,6 +136,10 @@ class Learner(ABC):
             )
         if self.kind == "optimizer" and name in names("surrogate"):  # searched with Bayes
             return self.adjusted(surrogate=wanted)
+        if is_nearest(name):
+            if not written and parsed(str(getattr(self, "metafeatures", None)))[0] == name:
+                return self
+            return self.adjusted(metafeatures=settings_of(made)["metafeatures"])
         usual = settings_of(type(made)())  # a recipe, such as deeppipe_paper, asks for what it has another of
         asked = {k: v for k, v in settings_of(made).items() if k in written or _plain(v) != _plain(usual[k])}
         return self.adjusted(**asked)

@@ -18,7 +18,8 @@ f_DBI      identification_loss    -s ln ŝ - (1 - s) ln(1 - ŝ), s = 1 for batch
 =========  =====================  ===========================================================================
 
 The paper prints f_DBI without its minus. A norm has no derivative at 0, where batches of one table begin: hence ε.
-"ResidualBlock(4, 32)" is read as four layers of 32 units around which the input is added.
+"ResidualBlock(4, 32)" is read as four layers of 32 units around which the input is added. The thesis on Dida (appendix
+B.4.2) has another architecture: there e_2 is a `ResidualMLP` like e_1, and e_3 an MLP of two layers, relu after both.
 
 Before that a table becomes arrays of numbers (`TableArrays`):
 
@@ -42,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,8 @@ _EPSILON = 1e-6
 _BLOCK_ROWS = 1 << 15
 """Rows that NumPy carries through the first network at a time."""
 _BATCH_ROWS, _BATCH_FEATURES, _BATCH_TARGETS = 256, 8, 3
+Architecture = Literal["dmfbs", "dida"]
+"""Which paper's Dataset2Vec."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,22 @@ class TableArrays:
             for array, most in ((self.features, max_features), (self.targets, max_targets))
         ]
         return TableArrays(self.features[np.ix_(rows, chosen[0])], self.targets[np.ix_(rows, chosen[1])])
+
+    def patch(self, rng: np.random.Generator, rows: int, features: int) -> TableArrays:
+        """So many rows and features, drawn with replacement."""
+        chosen = rng.integers(0, len(self.features), rows)
+        columns = rng.integers(0, self.features.shape[1], features)
+        return TableArrays(self.features[np.ix_(chosen, columns)], self.targets[chosen])
+
+    def most(self, rows: int, features: int, seed: int = 0) -> TableArrays:
+        """At most so many rows and features, those of a larger table drawn without replacement."""
+        if len(self.features) <= rows and self.features.shape[1] <= features:
+            return self
+        rng = np.random.default_rng(seed)
+        chosen, columns = (
+            np.sort(rng.permutation(n)[:most]) for n, most in zip(self.features.shape, (rows, features), strict=True)
+        )
+        return TableArrays(self.features[np.ix_(chosen, columns)], self.targets[chosen])
 
     def most_pairs(self, limit: int, seed: int = 0) -> TableArrays:
         """The same rows with so few features, and if need be targets, that there are at most `limit` pairs of them."""
@@ -223,26 +242,35 @@ class Dataset2VecNetwork:
         Most (feature, target) pairs of a whole table.
     name
         What the names of its parameters begin with.
+    architecture
+        Which paper's e_2 and e_3.
     """
 
     units: int = 32
     outputs: int = 32
     blocks: int = 2
     depth: int = 2
-    max_pairs: int = 200
+    max_pairs: int = 100
     name: str = "dataset2vec"
+    architecture: Architecture = "dmfbs"
 
     @cached_property
     def within(self) -> ResidualMLP:
         return ResidualMLP(f"{self.name}.within", 2, self.units, self.units, self.blocks, self.depth, end_active=True)
 
     @cached_property
-    def between(self) -> MLP:
-        return MLP(f"{self.name}.between", (self.units,) * 5, end_active=True)
+    def between(self) -> MLP | ResidualMLP:
+        name = f"{self.name}.between"
+        if self.architecture == "dida":
+            return ResidualMLP(name, self.units, self.units, self.units, self.blocks, self.depth, end_active=True)
+        return MLP(name, (self.units,) * 5, end_active=True)
 
     @cached_property
-    def last(self) -> ResidualMLP:
-        return ResidualMLP(f"{self.name}.last", self.units, self.units, self.outputs, self.blocks, self.depth)
+    def last(self) -> MLP | ResidualMLP:
+        name = f"{self.name}.last"
+        if self.architecture == "dida":
+            return MLP(name, (self.units, self.units, self.outputs), end_active=True)
+        return ResidualMLP(name, self.units, self.units, self.outputs, self.blocks, self.depth)
 
     def initial(self, rng: np.random.Generator) -> Parameters:
         """Random parameters."""
@@ -253,38 +281,46 @@ class Dataset2VecNetwork:
         drawn = [table.batch(rng, _BATCH_ROWS, _BATCH_FEATURES, _BATCH_TARGETS) for table in tables]
         return [table_pairs(batch.features, batch.targets) for batch in drawn]
 
+    def part(self, table: TableArrays, draw: int = 0) -> TableArrays:
+        """The table itself, or of one with many pairs one of several random parts."""
+        return table.most_pairs(self.max_pairs, draw)
+
     def whole(self, table: TableArrays) -> Array:
         """Pairs (q, I, 2) of a whole table."""
-        part = table.most_pairs(self.max_pairs)
+        part = self.part(table)
         return table_pairs(part.features, part.targets)
 
     def __call__(self, parameters: Mapping[str, Any], batches: Sequence[Any]) -> Any:
         """Vectors (N, V) of N tables, each given by its pairs (q, I, 2)."""
+        rows = np.repeat([pairs.shape[1] for pairs in batches], [pairs.shape[0] for pairs in batches])
         if isinstance(parameters[f"{self.within.name}.first.bias"], np.ndarray):
-            pooled = [self._pooled(parameters, pairs) for pairs in batches]
-            join, stack = np.concatenate, np.stack
+            flat = np.concatenate([pairs.reshape(-1, 2) for pairs in batches])
+            ends, blocks = np.cumsum(rows), []
+            for some in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(ends // _BLOCK_ROWS)) + 1):
+                inputs = flat[ends[some[0]] - rows[some[0]] : ends[some[-1]]]
+                blocks.append(segment_means(self.within(parameters, inputs), rows[some]))
+            pooled = np.concatenate(blocks)
         else:
             torch = require_torch("Dataset2Vec")
-            join, stack = torch.cat, torch.stack
-            tensors = [torch.as_tensor(pairs) for pairs in batches]
-            hidden = self.within(parameters, join([pairs.reshape(-1, 2) for pairs in tensors]))
-            pooled = [
-                part.reshape(*pairs.shape[:2], self.units).mean(1)
-                for pairs, part in zip(tensors, hidden.split([p.shape[0] * p.shape[1] for p in tensors]), strict=True)
-            ]
-        encoded = self.between(parameters, join(pooled))
-        means, start = [], 0
-        for part in pooled:
-            means.append(encoded[start : start + len(part)].mean(0))
-            start += len(part)
-        return self.last(parameters, stack(means))
+            dtype = parameters[f"{self.within.name}.first.bias"].dtype
+            flat = torch.cat([torch.as_tensor(pairs).reshape(-1, 2) for pairs in batches]).to(dtype)
+            pooled = segment_means(self.within(parameters, flat), rows)
+        means = segment_means(self.between(parameters, pooled), np.array([len(pairs) for pairs in batches]))
+        return self.last(parameters, means)
 
-    def _pooled(self, parameters: Mapping[str, Array], pairs: Array) -> Array:
-        """Means (q, K) over the rows, some pairs at a time."""
-        q, rows = pairs.shape[:2]
-        step = max(1, _BLOCK_ROWS // max(rows, 1))
-        parts = [self.within(parameters, pairs[i : i + step]).mean(1) for i in range(0, q, step)]
-        return np.concatenate(parts)
+
+def segment_means(values: Any, lengths: NDArray[np.int64]) -> Any:
+    """Means (S, K) of S segments of the rows (Σ lengths, K) of an array or a tensor.
+
+    >>> segment_means(np.array([[1.0], [3.0], [5.0]]), np.array([2, 1]))
+    array([[2.],
+           [5.]])
+    """
+    if isinstance(values, np.ndarray):
+        sums = np.add.reduceat(values, np.cumsum(lengths) - lengths, axis=0)
+        return sums / lengths[:, None]
+    torch = require_torch("a network over sets")
+    return torch.segment_reduce(values, "mean", lengths=torch.as_tensor(lengths), axis=0)
 
 
 def table_pairs(features: NDArray[Any], targets: NDArray[Any]) -> Array:
