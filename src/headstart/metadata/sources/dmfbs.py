@@ -11,8 +11,9 @@ metafeatures* (2021); of a third one, on optimizers, nothing is left. Each is re
 ``uci_tables/<dataset>.npz``             arrays ``X`` and ``y``; `MetaDataset.tables` reads those that are there
 =======================================  ===============================================================================
 
-Of the 320 configurations in the layout file 64 have one layer and a layout that makes no difference then; the paper's 256 leave
-them out, and so does this. The first of the splits is the meta-dataset's own.
+Of the 320 configurations in the layout file 64 have one layer and a layout that makes no difference then; the paper's
+256 leave them out, and so does this. The first of the splits is the meta-dataset's own. Every search begins with one
+configuration, as in the paper; it is drawn at random, the same one for all methods.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from headstart.space.parameters import Categorical, Float, Integer, Parameter
 from headstart.space.space import PipelineSpace
 from headstart.space.stages import Algorithm, Stage
 
-N_SPLITS = 5
 SPLITS, TABLES = "meta/dmfbs_splits.csv", "uci_tables"
 _LAYOUTS = {"square": "SQU", "ascending": "ASC", "descending": "EXDES", "diamond": "SYM", "hourglass": "ENC"}
 _ACTIVATIONS = {"relu": "ReLU", "selu": "SeLU", "leaky_relu": "LeakyReLU"}
@@ -95,6 +95,7 @@ def _read(name: str, folder: Path, split: int) -> MetaDataset:
         (1.0 - accuracy[:, distinct]).astype(np.float64),
         tasks,
         {**metafeatures, "dataset2vec": vectors},
+        initial=np.random.default_rng(0).integers(len(pipelines), size=(len(tasks), 1)).tolist(),
         splits={part: np.sort(positions).tolist() for part, positions in splits.items()},
         name=f"dmfbs_{name}",
         tables=there,

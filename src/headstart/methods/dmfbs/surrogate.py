@@ -24,7 +24,7 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, get_args
 
@@ -54,10 +54,10 @@ from headstart.task import Task
 Array = NDArray[np.float64]
 FineTune = Literal["none", "regressor", "all"]
 
-_TRAINING = Training(1e-2, final_rate=1.0, check_every=10, patience=15, n_tasks=16, n_pipelines=16)
+_TRAINING = Training(1e-2, final_rate=1.0, check_every=10, patience=10, n_tasks=16, n_pipelines=16)
 _EXTRACTOR = "dataset2vec(max_pairs=64)"
-_ROWS, _TRAINING_ROWS = 256, 2000
-"""Most rows of a table that is described, and of one that batches are drawn from."""
+_ROWS, _TRAINING_ROWS, _BATCH_ROWS = 256, 2000, 64
+"""Most rows of a table that is described, of one that batches are drawn from, and of a batch."""
 _PATCH = (256, 12, 4)
 """Rows, features and targets that are kept of a training task, for fine-tuning of all."""
 _MOST_OTHERS = 100
@@ -100,6 +100,9 @@ class DMFBS(MetaTrained):
     """
 
     adjustable = frozenset({"fine_tune", "fine_tune_steps"})
+    keeps = (*MetaTrained.keeps, "_patches")
+    _patches: Sequence[NDArray[np.float32]] = ()
+    """Features and targets of parts of the tables of training tasks, one after the other."""
 
     def __init__(
         self,
@@ -177,8 +180,8 @@ class DMFBS(MetaTrained):
         held = self._with_tables(validation, _ROWS) or tasks
         if len(tasks) < 2:
             raise NeedsTable(
-                f"DMFBS learns from tables and needs at least 2 training tasks that have one, got {len(tasks)}; without "
-                "tables read recorded meta-features: dmfbs(metafeatures=NAME)"
+                f"DMFBS learns from tables and needs at least 2 training tasks that have one, got {len(tasks)}; "
+                "without tables read recorded meta-features: dmfbs(metafeatures=NAME)"
             )
         network = self._network()
         mlp = regressor(network.outputs, points.shape[1])
@@ -187,7 +190,7 @@ class DMFBS(MetaTrained):
             def gradient(known: Parameters, draw: np.random.Generator) -> Parameters:
                 task, other = tasks[place], tasks[_another(place, len(tasks), draw)]
                 columns, targets = task.draw(draw, self.training.n_pipelines)
-                batches = network.batches([task.about, task.about, other.about], draw)
+                batches = _batches(network, [task.about, task.about, other.about], draw)
                 return full_gradient(
                     network, mlp, known, batches, points[columns], targets, self.manifold, self.identification
                 )
@@ -203,8 +206,7 @@ class DMFBS(MetaTrained):
         kept = rng.permutation(len(tasks))[:_MOST_OTHERS]
         patches = [_patch(tasks[i].about, rng) for i in kept]
         found: Parameters = _usual_levels(training)
-        for i, patch in enumerate(patches):
-            found |= {f"{_OTHERS}.{i}.features": patch.features, f"{_OTHERS}.{i}.targets": patch.targets}
+        self._patches = [array for patch in patches for array in (patch.features, patch.targets)]
         with one_torch_thread("meta-training of DMFBS"):
             for member in range(self.members):
                 initial = {**network.initial(rng), **mlp.initial(rng)}
@@ -240,9 +242,7 @@ class DMFBS(MetaTrained):
             def gradient(known: Parameters, draw: np.random.Generator) -> Parameters:
                 task, other = tasks[place], tasks[_another(place, len(tasks), draw)]
                 columns, targets = task.draw(draw, self.training.n_pipelines)
-                return regressor_gradient(
-                    mlp, known, task.about, points[columns], targets, other.about, self.manifold
-                )
+                return regressor_gradient(mlp, known, task.about, points[columns], targets, other.about, self.manifold)
 
             return adapted(parameters, gradient, self.inner_steps, self.training.learning_rate, stream)
 
@@ -292,7 +292,7 @@ class DMFBS(MetaTrained):
         return self._network().outputs if self.metafeatures is None else len(self._parameters[_LOW])
 
     def _points_width(self) -> int:
-        return self.space.encode([]).features().shape[1]
+        return int(self.space.encode([]).features().shape[1])
 
     # -- the task at hand ---------------------------------------------------------------------------------------
 
@@ -301,7 +301,8 @@ class DMFBS(MetaTrained):
     def start(self, task: Task) -> Self:
         fresh = super().start(task)
         fresh._members = [_member(self._parameters, member) for member in range(self.members)]
-        fresh._levels = Levels(*map(float, self._parameters[_OFFSET]), self._parameters[_SCALES], np.ones(1))
+        offset, spread = map(float, self._parameters[_OFFSET])
+        fresh._levels = Levels(offset, spread, self._parameters[_SCALES], np.ones(1))
         if self.metafeatures is None:
             fresh._read_table(task.dataset)
         else:
@@ -370,9 +371,7 @@ class DMFBS(MetaTrained):
             known, vector = self._tuned(member, points, (targets - shift) / scale, rng)
         return known, vector, shift, scale
 
-    def _tuned(
-        self, member: int, points: Array, targets: Array, rng: np.random.Generator
-    ) -> tuple[Parameters, Array]:
+    def _tuned(self, member: int, points: Array, targets: Array, rng: np.random.Generator) -> tuple[Parameters, Array]:
         """Algorithm 1 up to its last line: updates from what was meta-learned."""
         known, vector = self._members[member], self._vectors[member]
         tune = partial(adapted, steps=self.fine_tune_steps, rate=self.training.learning_rate, rng=rng)
@@ -384,23 +383,17 @@ class DMFBS(MetaTrained):
                 return regressor_gradient(self._mlp, at, vector, points[rows], targets[rows], other, self.manifold)
 
             return tune(known, by_regressor, betas=_FINE_TUNING_BETAS), vector
-        n_others = len(self._parameters[f"{member}/{_OTHERS}"])
+        patches = [TableArrays(*pair) for pair in zip(self._patches[::2], self._patches[1::2], strict=True)]
 
         def by_all(at: Parameters, draw: np.random.Generator) -> Parameters:
-            rows, other = sample(draw, len(points), self.training.n_pipelines), self._other(draw.integers(n_others))
-            batches = self._extractor.batches([self._table, self._table, other], draw)
+            rows, other = sample(draw, len(points), self.training.n_pipelines), patches[draw.integers(len(patches))]
+            batches = _batches(self._extractor, [self._table, self._table, other], draw)
             weights = self.manifold, self.identification
             return full_gradient(self._extractor, self._mlp, at, batches, points[rows], targets[rows], *weights)
 
         with one_torch_thread("fine-tuning all of DMFBS"):
             tuned = tune(known, by_all, betas=_FINE_TUNING_BETAS)
         return tuned, np.asarray(self._extractor(tuned, [self._whole])[0])
-
-    def _other(self, place: int) -> TableArrays:
-        """A patch of the table of a training task."""
-        name = f"{_OTHERS}.{place}"
-        arrays: Any = self._parameters
-        return TableArrays(arrays[f"{name}.features"], arrays[f"{name}.targets"])
 
     def predict(self, encoded: Encoded) -> Prediction:
         points = self.points(encoded)
@@ -419,6 +412,13 @@ def _member(parameters: Mapping[str, Array], member: int) -> Parameters:
     prefix = f"{member}/"
     named = {name.removeprefix(prefix): v for name, v in parameters.items() if name.startswith(prefix)}
     return {name: value for name, value in named.items() if name != _OTHERS}
+
+
+def _batches(network: TableNetwork, tables: Sequence[TableArrays], rng: np.random.Generator) -> list[Any]:
+    """A batch of each table. Few rows: an update sees three batches, and there are many updates."""
+    some = [sample(rng, len(table.features), min(_BATCH_ROWS, len(table.features))) for table in tables]
+    parts = [TableArrays(table.features[rows], table.targets[rows]) for table, rows in zip(tables, some, strict=True)]
+    return network.batches(parts, rng)
 
 
 def _another(place: int, known: int, rng: np.random.Generator) -> int:
@@ -465,4 +465,6 @@ def _scaled(scaling: Mapping[str, Array], vector: Array) -> Array | None:
         return None
     width = scaling[_HIGH] - scaling[_LOW]
     filled = np.where(np.isfinite(vector), vector, scaling[_CENTER])
-    return np.asarray(np.clip(np.where(width > 0, filled - scaling[_LOW], 0.0) / np.where(width > 0, width, 1.0), -1, 2))
+    return np.asarray(
+        np.clip(np.where(width > 0, filled - scaling[_LOW], 0.0) / np.where(width > 0, width, 1.0), -1, 2)
+    )

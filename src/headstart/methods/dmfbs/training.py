@@ -137,7 +137,7 @@ class Reptile:
 
     def step(self, number: int, rate: float) -> None:  # noqa: ARG002
         parameters = self.adam.parameters
-        reached: dict[str, Any] = {name: 0.0 for name in parameters}
+        reached: dict[str, Any] = dict.fromkeys(parameters, 0.0)
         for task in self._rng.integers(self._known, size=self._n_tasks):
             for name, value in self._adapt(parameters, int(task), self._rng).items():
                 reached[name] = reached[name] + value
