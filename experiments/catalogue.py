@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments import deeppipe, metabu, mosaic, pmf, warm_start
+from experiments import deeppipe, dmfbs, metabu, mosaic, pmf, warm_start
 from experiments.experiment import Experiment, Findings, Setup
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
@@ -20,6 +20,7 @@ from headstart.replay.runner import Reporter
 EXPERIMENTS: dict[str, Experiment] = {
     **pmf.EXPERIMENTS,
     **deeppipe.EXPERIMENTS,
+    **dmfbs.EXPERIMENTS,
     **metabu.EXPERIMENTS,
     **mosaic.EXPERIMENTS,
     **warm_start.EXPERIMENTS,

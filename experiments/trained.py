@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from headstart.learning.base import Learner, settings_of
+from headstart.learning.monitor import Monitor, monitored
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources import cache_directory
 from headstart.optimizers.base import Optimizer
@@ -16,7 +17,8 @@ from headstart.replay.protocol import Method
 def learned(method: Method, learning: MetaDataset) -> Optimizer:
     """A method that has learned from these tasks: now, or earlier with the same settings of training.
 
-    What was learned is in the user's cache directory; settings that only count on a new task are those of the method.
+    What was learned is in the user's cache directory; a training that was stopped goes on. Settings that only count on
+    a new task are those of the method.
     """
     made = method.make()
     key = hashlib.sha256(json.dumps([_of_training(made), learning.key], sort_keys=True).encode()).hexdigest()
@@ -25,9 +27,11 @@ def learned(method: Method, learning: MetaDataset) -> Optimizer:
         found = Optimizer.load(file).like(made)
         assert isinstance(found, Optimizer)
         return found
-    made = made.meta_fit(learning)
     file.parent.mkdir(parents=True, exist_ok=True)
+    with monitored(Monitor(state=file.with_suffix(".part"), key=key, resume=True)) as monitor:
+        made = made.meta_fit(learning)
     made.save(file)
+    monitor.remove()
     return made
 
 

@@ -16,7 +16,8 @@ a, b        shift, scale          offset and scale of the new task's losses; ℓ
 Decided here. (1) The paper's losses lie between 0 and 1 on every task, which of a new task nobody knows. Ours are
 standardised on each training task; offset and scale of a new task are inferred from what was observed, given the
 predictions before fine-tuning and what is usual on the training tasks (`headstart.numerics.affine_mixture`). (2) The
-paper fine-tunes until convergence; here it is a number of steps. (3) Fixed meta-features are scaled to [0, 1] over
+paper fine-tunes until convergence at the rate of meta-training; here there are no more steps than observations, at a
+lower rate. (3) Fixed meta-features are scaled to [0, 1] over
 the training tasks, as those that were released with the paper; a missing one stands at their mean. (4) Several members
 are trained from different starts, and their standard deviation is then the surrogate's: the paper has one network and
 none.
@@ -91,15 +92,16 @@ class DMFBS(MetaTrained):
         Of Reptile: updates on one task, and the rate towards what they reach, as a multiple of the learning rate.
     fine_tune
         What is fitted to the observations of the new task: ``"none"``, ``"regressor"`` or ``"all"``.
-    fine_tune_steps
-        How many steps for each suggestion.
+    fine_tune_steps, fine_tune_rate
+        Most steps for each suggestion, and Adam's rate. There are no more steps than observations: few are soon fitted
+        at the expense of what was learned from other tasks.
     members
         Networks that are trained; from two on their predictions have a standard deviation.
     steps, training, seed
         Of meta-training: most outer steps, how (see `Training`; a mapping changes some of the defaults), the seed.
     """
 
-    adjustable = frozenset({"fine_tune", "fine_tune_steps"})
+    adjustable = frozenset({"fine_tune", "fine_tune_steps", "fine_tune_rate"})
     keeps = (*MetaTrained.keeps, "_patches")
     _patches: Sequence[NDArray[np.float32]] = ()
     """Features and targets of parts of the tables of training tasks, one after the other."""
@@ -114,7 +116,8 @@ class DMFBS(MetaTrained):
         inner_steps: int = 5,
         outer_rate: float = 1.0,
         fine_tune: FineTune | None = "regressor",
-        fine_tune_steps: int = 10,
+        fine_tune_steps: int = 50,
+        fine_tune_rate: float = 1e-3,
         members: int = 1,
         steps: int = 500,
         training: TrainingLike = _TRAINING,
@@ -132,6 +135,7 @@ class DMFBS(MetaTrained):
         }.items():
             check_positive(name, number, whole=True)
         check_positive("outer_rate", outer_rate)
+        check_positive("fine_tune_rate", fine_tune_rate)
         for name, value in {"manifold": manifold, "identification": identification}.items():
             if not value >= 0.0:
                 raise InvalidInput(f"{name} must be at least 0, got {value!r}")
@@ -143,6 +147,7 @@ class DMFBS(MetaTrained):
         self.outer_rate = outer_rate
         self.fine_tune: FineTune = fine_tune
         self.fine_tune_steps = fine_tune_steps
+        self.fine_tune_rate = fine_tune_rate
         self.members = members
         self.set_training(steps, training, _TRAINING, seed)
         if metafeatures is None:
@@ -374,7 +379,7 @@ class DMFBS(MetaTrained):
     def _tuned(self, member: int, points: Array, targets: Array, rng: np.random.Generator) -> tuple[Parameters, Array]:
         """Algorithm 1 up to its last line: updates from what was meta-learned."""
         known, vector = self._members[member], self._vectors[member]
-        tune = partial(adapted, steps=self.fine_tune_steps, rate=self.training.learning_rate, rng=rng)
+        tune = partial(adapted, steps=min(self.fine_tune_steps, len(points)), rate=self.fine_tune_rate, rng=rng)
         if self.fine_tune == "regressor":
             others = self._parameters[f"{member}/{_OTHERS}"]
 
