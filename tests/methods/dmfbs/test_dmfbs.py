@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from headstart import registry
 from headstart.errors import InvalidInput, ModelFileError, NeedsTable, UnknownName
 from headstart.history import History
 from headstart.learning.base import Needs
 from headstart.learning.checkpoints import load_arrays, save_arrays
+from headstart.learning.networks import dense, initial_dense
+from headstart.metafeatures import MetaFeatures
 from headstart.methods.dmfbs import DMFBS
 from headstart.methods.dmfbs.network import predicted
 from headstart.optimizers.bayes import Bayes
@@ -241,3 +244,45 @@ def test_proposals_that_wait_are_not_proposed_again(learned, task):
     asked = run.ask(6)
     assert len({p.pipeline for p in asked}) == 6
     assert isinstance(asked[0], Proposal)
+
+
+class Moments:
+    """A network that reads tables in another way than Dataset2Vec: a linear layer over moments of columns."""
+
+    outputs = 3
+
+    def initial(self, rng):
+        return initial_dense(rng, "moments", 4, self.outputs)
+
+    def batches(self, tables, rng):
+        return [self.whole(table.batch(rng, 16, 2, 2)) for table in tables]
+
+    def whole(self, table):
+        numbers = [of(part) for part in (table.features, table.targets) for of in (np.mean, np.std)]
+        return np.array(numbers, dtype=np.float64)
+
+    def __call__(self, parameters, batches):
+        stacked = np.stack(batches)
+        if not isinstance(parameters["moments.bias"], np.ndarray):
+            import torch
+
+            stacked = torch.from_numpy(stacked)
+        return dense(parameters, "moments", stacked)
+
+
+class MomentsExtractor(MetaFeatures):
+    network = Moments()
+
+    def transform(self, dataset, metafeatures=None):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("fine_tune", ["none", "regressor", "all"])
+def test_any_network_that_reads_tables_takes_the_place_of_dataset2vec(meta, task, fine_tune, monkeypatch):
+    monkeypatch.setitem(registry._added, "metafeatures", {"moments": MomentsExtractor})
+    made = DMFBS(**{**QUICK, "extractor": "moments"}, fine_tune=fine_tune).meta_fit(others(meta))
+    assert made.learned["0/moments.weight"].shape == (4, 3)
+    model = made.start(task).fit(history_of(task, random_trials(task, 8)))
+    assert np.isfinite(model.predict(task.candidates.listed).mean).all()
+    ((after, vector, _, _),) = model._models
+    np.testing.assert_allclose(vector, Moments()(after, [model._whole])[0])
