@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from experiments.cluster import Clustered
 from experiments.comparison import Compared
+from experiments.dmfbs import Surface
 from experiments.draws import Drawn
 from experiments.embedding import Points
 from experiments.experiment import Findings
@@ -49,6 +50,8 @@ def draw(findings: Findings, stem: Path) -> list[Path]:
         return [svg]
     elif isinstance(findings, Resampled):
         plot_resampled(findings, png)
+    elif isinstance(findings, Surface):
+        plot_surface(findings, png)
     elif isinstance(findings, Drawn):
         plot_drawn(findings, svg)
         plot_drawn_tasks(findings, tasks := stem.with_name(f"{stem.name}_tasks.svg"))
@@ -167,6 +170,19 @@ def plot_resampled(resampled: Resampled, path: Path) -> None:
             axes.scatter(*flat[first], s=60, marker="*", color=colour, edgecolors="black", linewidths=0.4)
         _blank(axes)
         axes.set_title("tables (stars) and their bootstraps, t-SNE of their meta-features", loc="left")
+
+
+def plot_surface(surface: Surface, path: Path) -> None:
+    """A column for each task: losses above, what was predicted of them below."""
+    flat = np.array(surface.flat)
+    with figure_in(path, (3.2 * len(surface.shown), 5.6)) as figure:
+        panels = figure.subplots(2, len(surface.shown), squeeze=False)
+        for column, (task, values) in zip(panels.T, surface.shown.items(), strict=True):
+            for axes, given, what in zip(column, values, ("loss", "predicted"), strict=True):
+                drawn = axes.scatter(*flat.T, c=numbers(given), s=12, linewidths=0, cmap="viridis", vmin=0, vmax=1)
+                _blank(axes)
+                axes.set_title(f"{task}: {what}")
+        figure.colorbar(drawn, ax=panels, label="from the lowest to the highest")
 
 
 def plot_points(points: Points, path: Path) -> None:

@@ -16,6 +16,7 @@ QUICK = {
     "deeppipe_network": f"deeppipe_network({NETWORK})",
     "deeppipe_paper": f"deeppipe_paper({NETWORK})",
     "dida": "dida(outputs=4, pair_units=4, units=8, neighbours=3, steps=3, n_tables=3)",
+    "dmfbs": "dmfbs(extractor='dataset2vec(outputs=4, units=8, blocks=1, depth=1)', steps=2, training={'n_tasks': 2})",
     "dngo": "dngo(steps=5)",
     "ellipsoid": f"ellipsoid(search='bayes(surrogate=gp, {SEARCH})')",
     "fmlp": "fmlp(steps=5)",

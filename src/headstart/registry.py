@@ -31,6 +31,7 @@ _OWN: dict[str, dict[str, str]] = {
         "deeppipe": "headstart.methods.deeppipe:with_memory",
         "deeppipe_network": "headstart.methods.deeppipe:DeepPipe",
         "deeppipe_paper": "headstart.methods.deeppipe:DeepPipe.paper",
+        "dmfbs": "headstart.methods.dmfbs:DMFBS",
         "dngo": "headstart.baselines.dngo:DNGO",
         "fmlp": "headstart.baselines.fmlp:FMLP",
         "forest": "headstart.surrogates.forest:ForestSurrogate",

@@ -106,3 +106,15 @@ def test_a_few_targets_out_of_all_proportion_count_as_the_worst_of_the_others():
     assert known.highest(1e6 * targets) == np.inf  # another unit
     assert known.highest(targets[2:]) == np.inf  # one of two does not tell which is usual
     assert known.highest(np.zeros(0)) == np.inf
+
+
+def test_what_is_usual_is_told_by_other_tasks():
+    offsets, scales = np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.1, 0.0])
+    found = Levels.usual(offsets, scales)
+    assert found.offset_mean == pytest.approx(0.5)
+    assert found.offset_std == pytest.approx(offsets.std())
+    assert 1e-4 <= found.scales.min() < 0.02  # a task without any spread does not make the scale 0
+    assert found.scales.max() == pytest.approx(np.quantile([0.2, 0.1, 1e-4], 8.5 / 9))
+    assert (np.diff(found.scales) > 0).all()
+    close = Levels.usual(np.array([0.5, 0.5]), np.array([0.3, 0.3]))
+    assert (close.offset_std, close.scales.tolist()) == (pytest.approx(0.3), [pytest.approx(0.3)])

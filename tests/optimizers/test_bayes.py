@@ -13,6 +13,8 @@ from headstart.optimizers.base import decision_stream
 from headstart.optimizers.bayes import Bayes, scores_of
 from headstart.space import Algorithm, Float, PipelineSpace, Stage
 from headstart.study import Study
+from headstart.surrogates.acquisition import LogEI
+from headstart.surrogates.base import Prediction
 from headstart.surrogates.feasibility import Feasibility
 from headstart.task import Task
 from headstart.testing.examples import bounded, evaluate, feed, live_task, pool_task, random_trials, small_meta
@@ -153,3 +155,16 @@ def test_finds_a_feasible_optimum_that_filtered_random_search_misses():
 def test_results_on_record_from_before_polishing_are_known_by_their_settings():
     assert "n_polished" not in Bayes("gp").describe()
     assert Bayes("gp", n_polished=3).describe()["n_polished"] == 3
+
+
+def test_without_a_deviation_improvement_orders_as_a_vanishing_one_that_all_share():
+    mean = np.random.default_rng(0).standard_normal(30)
+    history = SimpleNamespace(targets=lambda: np.array([-0.5]), ok=np.array([True]))
+
+    def scores(std):
+        surrogate = SimpleNamespace(predict=lambda _: Prediction(mean, std), transform_targets=lambda targets: targets)
+        return LogEI()(surrogate, history, CANDIDATES)
+
+    without, vanishing = scores(None), scores(np.full(30, 1e-3))
+    np.testing.assert_array_equal(np.argsort(without), np.argsort(vanishing))
+    assert np.isfinite(without).all()

@@ -41,6 +41,9 @@ _FAR = 3.0
 _NEGLIGIBLE = 1e-3
 """Weight of a part that is left out, relative to the heaviest."""
 
+_N_SCALES = 9
+"""Quantiles of the scales of other tasks that are considered."""
+
 
 @dataclass(frozen=True)
 class Levels:
@@ -74,6 +77,14 @@ class Levels:
     def _usual(self) -> float:
         """How far from the usual offset targets may well be."""
         return self.offset_std + float(self.scales.max())
+
+    @classmethod
+    def usual(cls, offsets: Array, scales: Array) -> Levels:
+        """What other tasks tell: offsets and scales (T,) of their losses; a level of 1."""
+        scales = np.maximum(scales, 1e-3 * float(np.median(scales)))
+        grid = np.unique(np.quantile(scales, (np.arange(_N_SCALES) + 0.5) / _N_SCALES))
+        spread = max(float(offsets.std()), float(np.median(scales)))
+        return cls(float(offsets.mean()), spread, grid, np.ones(1))
 
     @classmethod
     def known(cls, offset: float, scale: float) -> Levels:

@@ -14,7 +14,6 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.tables import with_metafeatures
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.warm_start import N_INITIAL, with_warm_start
-from headstart.registry import create
 from headstart.replay.partition import Partition
 from headstart.replay.protocol import Method
 
@@ -139,7 +138,17 @@ def only(ids: Collection[str]) -> Variant:
     return Variant("few", learning)
 
 
-def warm_started(method: str, n_initial: int = N_INITIAL, name: str | None = None) -> Variant:
+Learn = Callable[[Method, MetaDataset, Partition], Optimizer]
+"""Makes a method that has learned from the training tasks of a partition."""
+
+
+def _learn(method: Method, meta: MetaDataset, partition: Partition) -> Optimizer:
+    optimizer = method.make()
+    meta, _ = with_metafeatures(meta, optimizer.needs.metafeatures, partition.train)
+    return optimizer.meta_fit(partition.learning(meta))
+
+
+def warm_started(method: str, n_initial: int = N_INITIAL, name: str | None = None, learn: Learn = _learn) -> Variant:
     """A variant in which all methods begin with the first pipelines that another one would try on the task.
 
     That one learns from the training tasks. Its choice is the same for all runs on a task. Tasks without the
@@ -153,13 +162,15 @@ def warm_started(method: str, n_initial: int = N_INITIAL, name: str | None = Non
         How many pipelines.
     name
         Of the variant; by default the method.
+    learn
+        Has it learn, where that is not to happen anew.
     """
-    create("optimizer", method)  # a wrong name is told now
+    called = Method.parse(method)
+    called.make()  # a wrong name is told now
 
     def initial_designs(meta: MetaDataset, partition: Partition) -> Designs:
-        optimizer: Optimizer = create("optimizer", method)
+        optimizer = learn(called, meta, partition)
         meta, _ = with_metafeatures(meta, optimizer.needs.metafeatures, partition.train)
-        optimizer = optimizer.meta_fit(partition.learning(meta))
         designs: Designs = {}
         missing = NeedsTable("there are no test tasks")
         for task in partition.test:

@@ -38,6 +38,8 @@ class Acquisition(Protocol):
 class LogEI:
     """Logarithm of the expected improvement over the best target so far; never underflows (Ament et al., NeurIPS 2023).
 
+    For a surrogate without a standard deviation it is `Greedy`.
+
     Parameters
     ----------
     xi
@@ -53,7 +55,9 @@ class LogEI:
         from headstart.numerics.expected_improvement import log_expected_improvement
 
         prediction = surrogate.predict(encoded)
-        std = np.zeros(len(prediction)) if prediction.std is None else prediction.std
+        if prediction.std is None:
+            return -prediction.mean  # the order of the scores as a deviation that all share goes to 0
+        std = prediction.std
         targets = history.targets()[history.ok]  # a failure is no loss to improve on
         if not len(targets):
             return log_expected_improvement(prediction.mean, std, float(prediction.mean.max()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class MetaTrained(Surrogate):
     steps: int
     training: Training
     seed: int
-    keeps = ("_parameters", "_space")
+    keeps: ClassVar[tuple[str, ...]] = ("_parameters", "_space")
     training_only_settings = frozenset({"steps", "training", "seed"})
     logarithmic: bool = False
     """Whether losses are learned and predicted in logarithmic units, see `headstart.surrogates.log_units`.

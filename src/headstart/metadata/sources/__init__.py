@@ -62,8 +62,12 @@ SOURCES = {
     )
 }
 
-IN_FOLDERS = ("metabu_adaboost",)
-"""Names of modules beside this one that read a meta-dataset from a folder."""
+IN_FOLDERS = {
+    "dmfbs_layout": "dmfbs:layout",
+    "dmfbs_regularization": "dmfbs:regularization",
+    "metabu_adaboost": "metabu_adaboost:read",
+}
+"""Functions of modules beside this one that read a meta-dataset from a folder, by its name."""
 
 
 def cache_directory() -> Path:
@@ -152,7 +156,8 @@ def load(name: str | os.PathLike[str], data: str | os.PathLike[str] | None = Non
             raise InvalidInput(
                 f"{name} is read from a folder of yours and cannot be fetched; name the folder: --data DIR"
             )
-        found: MetaDataset = import_module(f"{__name__}.{name}").read(Path(data))
+        module, _, function = IN_FOLDERS[str(name)].partition(":")
+        found: MetaDataset = getattr(import_module(f"{__name__}.{module}"), function)(Path(data))
         return found
     meta = load_meta(located(name))
     if data is not None:

@@ -77,7 +77,6 @@ _MOST_TO_TUNE = 300
 """Observations that parameters are tuned on; of more these many, at evenly spaced ranks."""
 _LINKS = 20
 _WIDTHS, _NEW = "network.widths", "network.new"
-_N_SCALES = 9
 _PAPER_LAYERS = 4
 _PAPER_ENCODERS = {"zap_recorded": 1}
 """Encoder layers of experiment 2 by space; none elsewhere."""
@@ -262,11 +261,8 @@ class DeepPipe(LocatedGP):
     @staticmethod
     def _usual_levels(tasks: TaskBatches) -> Parameters:
         """Offsets and scales of other tasks' losses."""
-        offsets, scales = tasks.means[tasks.tasks], tasks.stds[tasks.tasks]
-        scales = np.maximum(scales, 1e-3 * float(np.median(scales)))
-        grid = np.unique(np.quantile(scales, (np.arange(_N_SCALES) + 0.5) / _N_SCALES))
-        spread = max(float(offsets.std()), float(np.median(scales)))
-        return {_OFFSET: np.array([offsets.mean(), spread]), _SCALES: grid}
+        found = Levels.usual(tasks.means[tasks.tasks], tasks.stds[tasks.tasks])
+        return {_OFFSET: np.array([found.offset_mean, found.offset_std]), _SCALES: found.scales}
 
     @property
     def network(self) -> PipelineNetwork:
