@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from headstart.data.dataset import Dataset
 from headstart.data.errors import TableError
-from headstart.errors import InvalidInput, check_positive
+from headstart.errors import InvalidInput, check_positive, warn_user
+from headstart.files import replace_file, writable_file
 from headstart.fitting import reports
 from headstart.fitting.checks import check_features, check_pair
 from headstart.fitting.clock import within
@@ -24,10 +25,14 @@ from headstart.fitting.progress import Lines, Progress
 from headstart.fitting.settings import Parameters, Settings
 
 if TYPE_CHECKING:
+    from headstart.fitting.evidence import Record
     from headstart.fitting.run import Run
     from headstart.fitting.summary import Summary
     from headstart.history import History
     from headstart.report.tree import TreeView
+
+_LEAST_REPORT_SECONDS = 0.01
+"""For a report when the time is up: enough for what is known already."""
 
 
 class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
@@ -78,6 +83,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         progress: Progress | None = None,
         started: float | None = None,
         reserve: float = 0.0,
+        report: bool = True,
     ) -> Self:
         """Search for pipelines and make a model of the best.
 
@@ -105,6 +111,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             Unix time when the time budget began; now by default.
         reserve
             Seconds of the time budget to leave for what comes after the fit, such as saving the model.
+        report
+            Whether to write `report_file`. False is for who saves the model first and calls `write_report` then.
         """
         from headstart.fitting.run import Run  # a model that is loaded needs no search
 
@@ -128,14 +136,14 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         self._forget()
         self._set_columns(dataset)
         self._run.search()
-        self._take(self._run)
+        self._take(self._run, report)
         return self
 
-    def finish(self) -> Self:
-        """Make the model of what was found by a `fit` that Ctrl-C stopped."""
+    def finish(self, *, report: bool = True) -> Self:
+        """Make the model of what was found by a `fit` that Ctrl-C stopped; `report` as in `fit`."""
         if self._run is None:
             raise InvalidInput("nothing to finish: fit has not been called, or did not reach the search; call fit")
-        self._take(self._run)
+        self._take(self._run, report)
         return self
 
     def _dataset(self, X: Any, y: Any, target: str | None, weights: Any, groups: Any, times: Any) -> Dataset:
@@ -174,16 +182,40 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         for name in ("feature_names_in_", "model_", "_best"):
             self.__dict__.pop(name, None)
 
-    def _take(self, run: Run) -> None:
+    def _take(self, run: Run, report: bool = True) -> None:
         """The model of a run that has searched, and reports about it."""
         try:
             self.model_ = run.finish()
+            self.history_ = run.history
+            self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_.members)
+            self.failures_ = reports.failures(run.history)
+            self.notes_ = list(self.model_.notes)
+            if report and self.report_file is not None:
+                self.write_report(run.report_end)
         finally:
             run.progress.end(run)
-        self.history_ = run.history
-        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_.members)
-        self.failures_ = reports.failures(run.history)
-        self.notes_ = list(self.model_.notes)
+
+    def write_report(self, end: float | None = None) -> bool:
+        """Write `report_file`, whatever happens: a report that fails is a warning, and costs no model.
+
+        Parameters
+        ----------
+        end
+            Unix time to be done at; what takes longer is left out.
+
+        Returns
+        -------
+        Whether it was written.
+        """
+        if self._run is not None:
+            self._run.progress.phase(self._run, "writing the report")
+        left = None if end is None else max(end - time.time(), _LEAST_REPORT_SECONDS)
+        try:
+            self.report(self.report_file, time_budget=left)  # type: ignore[arg-type]
+        except Exception as error:
+            warn_user(f"the report could not be written, {type(error).__name__}: {error}; the model is not affected")
+            return False
+        return True
 
     # -- use --------------------------------------------------------------------------------------------------------
 
@@ -283,6 +315,44 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         until = None if time_budget is None else began + time_budget
         metric = self._metric()
         return reports.permutation_importance(self.model_, ready, truth, metric, repeats, seed, progress, until)
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        *,
+        time_budget: float | None = None,
+        record: Record | None = None,
+    ) -> None:
+        """Write a report about the fit and its model: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path
+            An existing file is replaced.
+        X, y
+            A test table, to score the model on; without y it must have the target's column.
+        time_budget
+            Seconds; 60 by default. What would take longer is left out, and the report says so.
+        record
+            What is known of the fit, where this object has been loaded from a file; see
+            `headstart.fitting.evidence.Record`.
+        """
+        from headstart.fitting.evidence import REPORT_SECONDS, Record, write_report
+
+        began = time.monotonic()
+        check_positive("time_budget", time_budget)
+        check_is_fitted(self, "model_")
+        writable_file(path)
+        test = None if X is None else self._test_rows(X, y)
+        if record is None:
+            record = Record(seed=self.random_state or 0) if self._run is None else Record.of(self._run)
+        until = began + (REPORT_SECONDS if time_budget is None else time_budget)
+        page = write_report(
+            self.model_, record, self.leaderboard_, self.failures_, self._metric(), test, until
+        )
+        replace_file(path, lambda new: new.write_text(page, encoding="utf-8"))
 
     def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features and target, which may be a column of X; then rows without one are left out."""

@@ -66,7 +66,7 @@ def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> Non
     ModelFileError
         The file cannot be written, or the model has parts that are not of Headstart's own search spaces.
     """
-    header: dict[str, Any] = {"safe": safe, "estimator": _kind(estimator), "libraries": _versions()}
+    header: dict[str, Any] = {"safe": safe, "estimator": _kind(estimator), "libraries": versions()}
     if not safe:
         import cloudpickle
 
@@ -189,7 +189,8 @@ def _kind(estimator: Any) -> str:
     return name
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of Headstart and the libraries that predictions depend on."""
     found = {}
     for name in _LIBRARIES:
         try:
@@ -201,7 +202,7 @@ def _versions() -> dict[str, str]:
 
 def _compare_versions(header: Mapping[str, Any], path: str | PathLike[str]) -> None:
     """Warn where a library that predicts has another version now; later patches count as the same."""
-    ours, theirs = _versions(), header.get("libraries")
+    ours, theirs = versions(), header.get("libraries")
     if not isinstance(theirs, dict):
         raise damaged(path, ValueError("its header has no versions"))
     differ = [
