@@ -46,6 +46,8 @@ class Signals:
         """What is under way, once it is."""
         self.making = False
         """Whether the search is over and the model is being made."""
+        self.saved = False
+        """Whether the model is written."""
         self._interrupts = 0
         self._ending = False
         self._before: dict[int, Any] = {}
@@ -73,6 +75,8 @@ class Signals:
         self._interrupts += 1
         if self._interrupts > 1:
             self.leave(number)
+        if self.saved:
+            raise KeyboardInterrupt
         if self.making:
             say("the search is over and the model is being made; press Ctrl-C again to quit immediately")
             return
@@ -81,7 +85,12 @@ class Signals:
     def leave(self, number: int) -> NoReturn:
         """End this process now; its workers end with it, and what was finished is in the store."""
         self.close_display()
-        say("quit without a new model; finished pipelines are kept, continue with --resume")
+        lost = (
+            "without a report; the model is written"
+            if self.saved
+            else "without a new model; finished pipelines are kept"
+        )
+        say(f"quit {lost}{'' if self.saved else ', continue with --resume'}")
         if self.run is not None:
             shutil.rmtree(self.run.directory, ignore_errors=True)
         sys.stdout.flush()

@@ -115,7 +115,11 @@ def calibration_curves(truth: Array, probabilities: Array, names: Sequence[str])
     if len(names) == 2:
         predicted, happened, name = probabilities[:, 1], truth == 1, names[1]
     else:
-        predicted, happened, name = probabilities.max(axis=1), probabilities.argmax(axis=1) == truth, "most likely class"
+        predicted, happened, name = (
+            probabilities.max(axis=1),
+            probabilities.argmax(axis=1) == truth,
+            "most likely class",
+        )
     if len(predicted) < 2 * BINS:
         return []
     parts = [part for part in np.array_split(np.argsort(predicted, kind="stable"), BINS) if len(part)]
@@ -197,7 +201,9 @@ def importance(parts: Sequence[Part], metric: Metric, seed: int, until: float) -
         repeats = 5 if len(parts) == 1 else 2
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", HeadstartWarning)
-            tables.append(permutation_importance(part.model, part.X, part.truth, metric, repeats, seed + i, None, share))
+            tables.append(
+                permutation_importance(part.model, part.X, part.truth, metric, repeats, seed + i, None, share)
+            )
         said += [str(w.message) for w in caught if issubclass(w.category, HeadstartWarning)]
     every = pd.concat(tables)
     every = every[np.isfinite(every["importance"])]
@@ -238,18 +244,18 @@ def _dependence(
         every[feature] = pd.Series(values).astype(part.X[feature].dtype)
         predicted = part.model.predict_ready(every)
         means.append(predicted.reshape(len(grid), n, -1).mean(axis=1))
-    mean = np.mean(means, axis=0)
+    mean, dates = np.mean(means, axis=0), grid.dtype.kind == "M"
     if labels is None:
-        x = grid.astype("datetime64[s]").astype(np.float64) if grid.dtype.kind == "M" else grid.astype(np.float64)
+        x = (grid.astype("datetime64[s]") if dates else grid).astype(np.float64)
     else:
         x = np.arange(len(grid), dtype=np.float64)
     if not names:
-        return Dependence(feature, labels, [Curve("", x, mean[:, 0])], "prediction")
+        return Dependence(feature, labels, [Curve("", x, mean[:, 0])], "prediction", dates)
     if len(names) == 2:
-        return Dependence(feature, labels, [Curve("", x, mean[:, 1])], f"probability of {names[1]}")
+        return Dependence(feature, labels, [Curve("", x, mean[:, 1])], f"probability of {names[1]}", dates)
     widest = np.sort(np.argsort(-np.ptp(mean, axis=0), kind="stable")[:MOST_CLASSES])
     curves = [Curve(names[c], x, mean[:, c]) for c in widest.tolist()]
-    return Dependence(feature, labels, curves, "probability")
+    return Dependence(feature, labels, curves, "probability", dates)
 
 
 def _grid(column: Any, kind: Kind) -> tuple[Array, list[str] | None]:
@@ -269,5 +275,3 @@ def _grid(column: Any, kind: Kind) -> tuple[Array, list[str] | None]:
     if kind is Kind.BOOLEAN:
         return values, [{0.0: "false", 1.0: "true"}.get(value, f"{value:g}") for value in values.tolist()]
     return values, None
-
-

@@ -121,7 +121,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         with within(settings.seconds if isinstance(X, str | PathLike) else None, "reading the table"):
             dataset = self._dataset(X, y, target, sample_weight, groups, times)
         if progress is None:
-            progress = Lines() if self.verbose else Progress()
+            progress = self._shown()
         if resume and self._run is not None and self._run.dataset.key == dataset.key:
             self._run.restart(settings, started, reserve, progress)
         elif resume and self._run is not None:
@@ -171,6 +171,14 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         roles |= {name: np.asarray(roles[name]) for name in ("weights", "groups") if _array_like(roles[name])}
         return Dataset.from_arrays(X, y, task=task, **roles)
 
+    def _shown(self) -> Progress:
+        """What shows progress here: in a notebook a picture, elsewhere lines; nothing unless it is wanted."""
+        if not self.verbose:
+            return Progress()
+        from headstart.fitting.notebook import NotebookProgress, in_notebook
+
+        return NotebookProgress() if in_notebook() else Lines()
+
     def _set_columns(self, dataset: Dataset) -> None:
         self.n_features_in_ = dataset.n_features
         if not dataset.is_sparse and not dataset.schema.by_position:
@@ -195,13 +203,15 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         finally:
             run.progress.end(run)
 
-    def write_report(self, end: float | None = None) -> bool:
+    def write_report(self, end: float | None = None, record: Record | None = None) -> bool:
         """Write `report_file`, whatever happens: a report that fails is a warning, and costs no model.
 
         Parameters
         ----------
         end
             Unix time to be done at; what takes longer is left out.
+        record
+            See `report`.
 
         Returns
         -------
@@ -211,7 +221,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             self._run.progress.phase(self._run, "writing the report")
         left = None if end is None else max(end - time.time(), _LEAST_REPORT_SECONDS)
         try:
-            self.report(self.report_file, time_budget=left)  # type: ignore[arg-type]
+            self.report(self.report_file, time_budget=left, record=record)  # type: ignore[arg-type]
         except Exception as error:
             warn_user(f"the report could not be written, {type(error).__name__}: {error}; the model is not affected")
             return False
@@ -349,9 +359,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         if record is None:
             record = Record(seed=self.random_state or 0) if self._run is None else Record.of(self._run)
         until = began + (REPORT_SECONDS if time_budget is None else time_budget)
-        page = write_report(
-            self.model_, record, self.leaderboard_, self.failures_, self._metric(), test, until
-        )
+        page = write_report(self.model_, record, self.leaderboard_, self.failures_, self._metric(), test, until)
         replace_file(path, lambda new: new.write_text(page, encoding="utf-8"))
 
     def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -418,6 +426,14 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         state.pop("_run", None)  # open files and processes
         state.pop("history_", None)
         return state
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: how good the model is once there is one, before that scikit-learn's diagram."""
+        if "model_" not in self.__dict__:
+            return str(super()._html_repr())
+        from headstart.fitting.notebook import estimator_html
+
+        return estimator_html(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

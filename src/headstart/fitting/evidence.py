@@ -212,7 +212,9 @@ class _Gatherer:
             if summary.lightgbm is not None:
                 scores.append(c.Score("LightGBM, its defaults", summary.lightgbm))
             else:
-                self._gap("verdict", "LightGBM with its defaults, for it was not done in the time that a fit keeps for it")
+                self._gap(
+                    "verdict", "LightGBM with its defaults, for it was not done in the time that a fit keeps for it"
+                )
             scores.append(c.Score("this model", summary.score, summary.interval, "model"))
             said.append(self._compared(scores))
             said.append(
@@ -247,9 +249,8 @@ class _Gatherer:
             return f"It is better than the best reference, the {best.name} ({best.value:.4g})."
         low, high = ours.interval
         clear = best.value < low if self.higher else best.value > high
-        return (
-            f"It is better than the best reference, the {best.name} ({best.value:.4g}), "
-            + ("which lies outside of its interval." if clear else "but that lies inside of its interval.")
+        return f"It is better than the best reference, the {best.name} ({best.value:.4g}), " + (
+            "which lies outside of its interval." if clear else "but that lies inside of its interval."
         )
 
     def _test_score(self, X: Any, truth: Array) -> c.Score:
@@ -277,8 +278,8 @@ class _Gatherer:
         why = {Kind.ID: "Left out as ids", Kind.CONSTANT: "Left out as constants"}
         gone = {text: [n for n, held in data.kinds.items() if held is kind] for kind, text in why.items()}
         left_out: dict[str, Sequence[str]] = {text: names[:SHOWN_COLUMNS] for text, names in gone.items() if names}
-        if data.schema.others:
-            left_out["Not features"] = data.schema.others
+        if others := [name for name in data.schema.others if name != data.target]:
+            left_out["Not features, but weights, groups or times"] = others
         columns: list[c.Column] = []
         if not data.is_sparse:
             columns = self._columns(data)
@@ -322,8 +323,11 @@ class _Gatherer:
     def _search(self) -> c.Search | None:
         history = self.record.history
         if history is None:
-            self._gap("verdict", "the search, which a saved model does not keep; 'headstart report' on the directory of "
-                      "the fit shows it")
+            self._gap(
+                "verdict",
+                "the search, which a saved model does not keep; 'headstart report' on the directory of "
+                "the fit shows it",
+            )
             return None
         trials = sorted(history, key=lambda trial: trial.finished)
         ok = [trial for trial in trials if trial.outcome.ok]
@@ -404,15 +408,16 @@ class _Gatherer:
         if not parts:
             return shown
         features = [
-            name
-            for name, spec in self.model.schema.columns.items()
-            if spec.kind not in (Kind.ID, Kind.CONSTANT)
+            name for name, spec in self.model.schema.columns.items() if spec.kind not in (Kind.ID, Kind.CONSTANT)
         ]
         left = self.until - time.monotonic()
         if left <= 0 or not features:
             if features:
-                self._gap("importance", "importance and partial dependence of columns, for want of time; "
-                          "'headstart report' and model.report make them later")
+                self._gap(
+                    "importance",
+                    "importance and partial dependence of columns, for want of time; "
+                    "'headstart report' and model.report make them later",
+                )
             return shown
         found, said = looks.importance(
             parts, self.metric, self.record.seed, time.monotonic() + _IMPORTANCE_SHARE * left
@@ -431,9 +436,7 @@ class _Gatherer:
             dependences, done = looks.dependences(parts, first, self.classes, self.record.seed, self.until)
             if done < len(first):
                 self._gap("dependence", f"partial dependence of {len(first) - done} more columns, for want of time")
-        return replace(
-            shown, importance=found[:SHOWN_IMPORTANCES], importance_where=where, dependences=dependences
-        )
+        return replace(shown, importance=found[:SHOWN_IMPORTANCES], importance_where=where, dependences=dependences)
 
     def _parts(self) -> tuple[list[looks.Part], str]:
         """What importance is measured on, and that in words."""
@@ -473,8 +476,10 @@ class _Gatherer:
         rows = looks.some(known, looks.CURVE_ROWS, self.record.seed)
         truth, predictions = truth[rows], predictions[rows]
         where = f"On {len(rows):,} {where}." + (" They were chosen at random." if len(rows) < len(known) else "")
-        return self._of_numbers(truth, predictions, where) if not self.classes else self._of_classes(
-            truth, predictions, where
+        return (
+            self._of_numbers(truth, predictions, where)
+            if not self.classes
+            else self._of_classes(truth, predictions, where)
         )
 
     def _of_classes(self, truth: Array, predictions: Array, where: str) -> c.Behaviour:
@@ -571,7 +576,9 @@ class _Gatherer:
             "What changes after training is not known to the model: watch its inputs and errors.",
             "Importance and dependence describe the model, not causes.",
         ]
-        if not any(b.name.startswith("disparity") for b in (self.record.history.constraints if self.record.history else ())):
+        if not any(
+            b.name.startswith("disparity") for b in (self.record.history.constraints if self.record.history else ())
+        ):
             found.append("Differences between groups of people were not examined.")
         if self.record.dataset is not None and self.record.dataset.n_rows < 500:
             found.append("With so few rows, scores of other samples may differ much; see the interval.")

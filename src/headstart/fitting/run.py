@@ -50,8 +50,10 @@ from headstart.task import Task
 from headstart.trials import Status, Trial
 
 if TYPE_CHECKING:
+    from headstart.constraints import Constraint
     from headstart.data.dataset import Dataset
     from headstart.data.splits import Splits
+    from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
 
@@ -178,9 +180,7 @@ class Run:
         return [note]
 
     def _key(self, splits: Splits) -> str:
-        bounds = sorted((c.name, c.upper) for c in self.settings.bounds)
-        parts = [self.dataset.key, splits.key, self.metric.key, self.space.key, *([repr(bounds)] if bounds else [])]
-        return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
+        return task_key(self.dataset, splits, self.metric, self.space, self.settings.bounds)
 
     def _stem(self, key: str) -> str:
         """Prefix of the names of a task's studies."""
@@ -519,6 +519,15 @@ class Run:
 
     def _folds(self, trial: Trial) -> int:
         return min(trial.proposal.fidelity.folds or len(self.plan.splits), len(self.plan.splits))
+
+
+def task_key(
+    dataset: Dataset, splits: Splits, metric: Metric, space: PipelineSpace, constraints: Sequence[Constraint]
+) -> str:
+    """What the task of a fit is called in a store: a hash of all that its results depend on."""
+    bounds = sorted((c.name, c.upper) for c in constraints)
+    parts = [dataset.key, splits.key, metric.key, space.key, *([repr(bounds)] if bounds else [])]
+    return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
 
 class _Callback:

@@ -34,6 +34,7 @@ from headstart.evaluation.constraints import pickled_size
 from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
+from headstart.fitting.notebook import Leaderboard
 from headstart.fitting.settings import PLACE, Parameters
 from headstart.fitting.summary import Summary
 from headstart.fitting.trusted import dump_models, load_models
@@ -287,8 +288,8 @@ def _restored(maker: Any, header: Mapping[str, Any], models: Mapping[str, Any]) 
     if model.classes is not None:
         estimator.classes_ = model.classes
     estimator.notes_ = [str(note) for note in header["notes"]]
-    for name in _TABLES:
-        setattr(estimator, name, _table(header["tables"][name]))
+    estimator.leaderboard_, estimator.failures_ = (_table(header["tables"][name]) for name in _TABLES)
+    estimator.leaderboard_ = Leaderboard(estimator.leaderboard_)
     if models["best"] is not None:
         _check_pipelines([models["best"]])
         estimator._best = models["best"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup
@@ -13,8 +13,8 @@ from headstart.report.svg import Axis, Chart, short, style_of
 
 _ROW = 26
 """Height of a line of a chart with names on the left."""
-_NAMES = 150
-"""Width of these names."""
+_WIDE, _NAMES = 500, 170
+"""Width of such a chart and of these names."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ def verdict_chart(verdict: Verdict) -> Figure:
         f"{verdict.metric} of " + ", ".join(f"{s.name} {s.value:.4g}" for s in scores),
         Axis.around(verdict.metric, ends, margin=0.08),
         Axis("", -0.5, len(scores) - 0.5, rows.tolist(), [s.name for s in scores]),
-        width=640,
+        width=_WIDE,
         height=60 + 30 * len(scores),
-        left=190,
+        left=_NAMES,
     )
     for row, score in zip(rows.tolist(), scores, strict=True):
         style = {"model": "s1", "test": "s3"}.get(score.role, "muted")
@@ -62,8 +62,8 @@ def search_chart(search: Search, metric: str, higher_is_better: bool) -> Figure:
     best = np.maximum.accumulate if higher_is_better else np.minimum.accumulate
     counted = full if full.any() else np.ones(len(full), dtype=bool)
     reached = best(scores[counted])
-    low, high = np.quantile(scores, [0.1, 1.0] if higher_is_better else [0.0, 0.9])
-    shown = (scores >= min(low, reached.min())) & (scores <= max(high, reached.max()))
+    behind = np.abs(scores - reached[-1])
+    shown = behind <= max(4 * float(np.median(behind)), float(np.abs(reached - reached[-1]).max()))
     x = Axis.around("seconds of search", times, zero=True)
     chart = Chart(
         f"{metric} of {len(scores)} pipelines over time; the best has {reached[-1]:.4g}",
@@ -82,14 +82,16 @@ def search_chart(search: Search, metric: str, higher_is_better: bool) -> Figure:
     return Figure(chart.svg(), caption, [("s1", "best so far"), ("muted", "a pipeline")])
 
 
-def curves_chart(curves: Sequence[Curve], title: str, x: str, y: str, caption: str, diagonal: bool = False) -> Figure:
-    """Lines in the unit square."""
+def curves_chart(
+    curves: Sequence[Curve], title: str, x: str, y: str, caption: str, diagonal: bool = False, dots: bool = False
+) -> Figure:
+    """Lines in the unit square; `diagonal` is drawn behind them, `dots` on them."""
     chart = Chart(f"{title}: " + ", ".join(f"{c.name} {c.note}".strip() for c in curves), _unit(x), _unit(y))
     if diagonal:
         chart.line([0, 1], [0, 1], "muted", dashed=True)
     for i, curve in enumerate(curves):
         chart.line(curve.x, curve.y, style_of(i))
-        if len(curve.x) <= 15:
+        if dots:
             chart.points(curve.x, curve.y, style_of(i))
     return Figure(chart.svg(), caption, _legend(curves))
 
@@ -99,7 +101,9 @@ def _unit(label: str) -> Axis:
 
 
 def _legend(curves: Sequence[Curve]) -> list[tuple[str, str]]:
-    return [(style_of(i), f"{c.name} {f'({c.note})' if c.note else ''}".strip()) for i, c in enumerate(curves) if c.name]
+    return [
+        (style_of(i), f"{c.name} {f'({c.note})' if c.note else ''}".strip()) for i, c in enumerate(curves) if c.name
+    ]
 
 
 def behaviour_charts(behaviour: Behaviour) -> dict[str, Figure]:
@@ -130,6 +134,7 @@ def behaviour_charts(behaviour: Behaviour) -> dict[str, Figure]:
             "observed share",
             "On the dashed line, what is predicted with 70 % happens in 70 % of the rows.",
             diagonal=True,
+            dots=True,
         )
     if len(behaviour.actual):
         found["Predicted and actual"] = _actual_chart(behaviour)
@@ -170,7 +175,10 @@ def _residual_histogram(behaviour: Behaviour) -> Figure:
     chart.bars(edges[:-1], edges[1:], counts)
     if edges[0] < 0 < edges[-1]:
         chart.rule(x=0.0)
-    said = ", ".join(f"{share:.0%} of the errors are below {short(value)}" for share, value in behaviour.error_quantiles.items())
+    said = ", ".join(
+        f"{100 * share:.0f} % of the errors are below {short(value)}"
+        for share, value in behaviour.error_quantiles.items()
+    )
     return Figure(chart.svg(), f"In absolute value, {said}." if said else "How far predictions are off.")
 
 
@@ -184,7 +192,7 @@ def importance_chart(importance: Sequence[Importance], metric: str, higher_is_be
         "Importance: " + ", ".join(f"{row.feature} {row.mean:.2g}" for row in importance[:10]),
         Axis.around(f"{change} in {metric}", np.concatenate([means - spreads, means + spreads]), zero=True),
         Axis("", -0.6, len(importance) - 0.4, rows.tolist(), [row.feature for row in importance]),
-        width=640,
+        width=_WIDE,
         height=60 + _ROW * len(importance),
         left=_NAMES,
     )
@@ -199,10 +207,13 @@ def dependence_chart(dependence: Dependence) -> Figure:
     y = Axis.around(dependence.predicted, np.concatenate([curve.y for curve in curves]), margin=0.1)
     names = dependence.values
     if names is None:
-        x = Axis.around(dependence.feature, curves[0].x, margin=0.02)
+        x = Axis.around("", curves[0].x, margin=0.02)
+        if dependence.is_date:
+            places = np.linspace(curves[0].x[0], curves[0].x[-1], 5)[1:-1]
+            x = replace(x, ticks=places.tolist(), names=[str(t)[:10] for t in places.astype("datetime64[s]")])
     else:
-        x = Axis(dependence.feature, -0.5, len(names) - 0.5, list(range(len(names))), [_cut(n, len(names)) for n in names])
-    chart = Chart(f"Mean of {dependence.predicted} by {dependence.feature}", x, y, height=240)
+        x = Axis("", -0.5, len(names) - 0.5, list(range(len(names))), [_cut(n, len(names)) for n in names])
+    chart = Chart(f"Mean of {dependence.predicted} by {dependence.feature}", x, y, height=230)
     for i, curve in enumerate(curves):
         if names is None:
             chart.line(curve.x, curve.y, style_of(i))
@@ -232,5 +243,9 @@ def bound_chart(bound: Bound, metric: str) -> Figure:
     chart.points(bound.values[plain & ~ok], bound.scores[plain & ~ok], "muted", hollow=True)
     chart.points(bound.values[plain & ok], bound.scores[plain & ok], "muted")
     chart.points(bound.values[shown & bound.chosen], bound.scores[shown & bound.chosen], "s1", radius=6)
-    legend = [("s1", "the model's pipeline"), ("muted", "others; rings exceed the bound"), ("s2", f"bound: {bound.text}")]
+    legend = [
+        ("s1", "the model's pipeline"),
+        ("muted", "others; rings exceed the bound"),
+        ("s2", f"bound: {bound.text}"),
+    ]
     return Figure(chart.svg(), "As measured in the search.", legend)

@@ -210,13 +210,15 @@ class Dependence:
     values
         Numbers, or texts for a category.
     curves
-        One for each class that is shown, or one; x are positions in `values` for a category.
+        One for each class that is shown, or one; x are positions in `values` for a category, seconds since 1970 for a
+        date.
     """
 
     feature: str
     values: Sequence[str] | None
     curves: Sequence[Curve]
     predicted: str
+    is_date: bool = False
 
 
 @dataclass(frozen=True)

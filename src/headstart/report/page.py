@@ -32,7 +32,9 @@ def render(content: Content) -> str:
     tree = content.tree
     if len(tree.encode()) > TREE_BYTES:
         tree = ""
-        left_out.setdefault("tree", []).append("the tree is too large for a report; 'headstart tree' writes it to a file")
+        left_out.setdefault("tree", []).append(
+            "the tree is too large for a report; 'headstart tree' writes it to a file"
+        )
     from markupsafe import Markup
 
     page = _environment().get_template("report.html")

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 WIDTH, HEIGHT = 440, 280
 """In units that are about pixels; a page scales them to the room that there is."""
 N_STYLES = 6
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 14, 12, 44
 _LETTER = 6.4
 """Mean width of a letter."""
 
@@ -53,12 +53,14 @@ def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
 def short(value: float) -> str:
     """A number for a label.
 
-    >>> short(0.25), short(12000.0), short(3.4e6), short(0.0)
-    ('0.25', '12k', '3.4M', '0')
+    >>> short(0.25), short(1500.0), short(12000.0), short(3.4e6), short(0.0)
+    ('0.25', '1500', '12k', '3.4M', '0')
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e3 if letter == 'k' else size):.3g}{letter}"
+    if abs(value) >= 1e3:
+        return f"{value:.4g}"
     return f"{value:.3g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.1e}"
 
 
@@ -149,7 +151,9 @@ class Chart:
         xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         self.line(np.repeat(xs, 2)[1:], np.repeat(ys, 2)[:-1], style)
 
-    def points(self, x: ArrayLike, y: ArrayLike, style: str = "s1", *, radius: float = 3.0, hollow: bool = False) -> None:
+    def points(
+        self, x: ArrayLike, y: ArrayLike, style: str = "s1", *, radius: float = 3.0, hollow: bool = False
+    ) -> None:
         """A dot at each."""
         kind = "ring" if hollow else "dot"
         dots = "".join(
@@ -262,5 +266,3 @@ def spark(shares: Sequence[float], title: str, width: int = 96, height: int = 22
         f'<svg class="spark" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
         f'aria-label="{label}"><g class="bar s1">{boxes}</g></svg>'
     )
-
-
