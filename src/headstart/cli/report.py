@@ -126,34 +126,31 @@ def _with_table(record: Record, content: dict[str, Any], request: FitRequest, ke
         return replace(record, no_table=f"the content of {path} has changed since the fit; {advice}")
     metric = Metric(request.metric or default_metric(str(dataset.task)), str(dataset.task))
     space = choose_space(request, str(dataset.task))
-    wanted = (
-        s for s in possible_splits(dataset, request) if task_key(dataset, s, metric, space, request.bounds) == key
-    )
-    return replace(record, dataset=dataset, splits=next(wanted, None))
+    known = {task_key(dataset, s, metric, space, request.bounds): s for s in possible_splits(dataset, request)}
+    return replace(record, dataset=dataset, splits=known.get(key))
 
 
 def command_of(table: Path, request: FitRequest) -> str:
     """The command that makes such a fit again, with comments."""
-    from headstart.cli.main import fit as declared
+    from headstart.cli.main import app
 
     given = request.describe()
     words = ["headstart", "fit", str(table)]
-    for name, annotation in declared.__annotations__.items():
-        flags = [
-            f for extra in getattr(annotation, "__metadata__", ()) for f in getattr(extra, "param_decls", ()) or ()
-        ]
-        if name not in given or name in ("kinds", "report") or (not flags and name == "table"):
+    for param in typer.main.get_command(app).commands["fit"].params:  # type: ignore[attr-defined]
+        value = given.get(param.name)
+        if value is None or param.name in ("kinds", "report"):
             continue
-        flag = flags[0] if flags else f"--{name.replace('_', '-')}"
-        value = given[name]
         if isinstance(value, bool):
-            words.append(flag.partition("/")[0] if value else flag.partition("/")[2])
+            words.append((param.opts if value else param.secondary_opts)[0])
         else:
             for one in value if isinstance(value, list | tuple) else [value]:
-                words += [flag, str(one)]
+                words += [param.opts[0], str(one)]
     for column, kind in (given.get("kinds") or {}).items():
         words += ["--kind", f"{column}={kind}"]
     line = " ".join(shlex.quote(word) for word in words)
     if request.seconds is None:
         return line
-    return f"{line}\n\n# A time budget tries as many pipelines as the machine can; with --evaluations N and without --time,\n# the same command gives the same model.\n"
+    return (
+        f"{line}\n\n# A time budget tries as many pipelines as the machine can; with --evaluations N and without\n"
+        "# --time, the same command gives the same model.\n"
+    )

@@ -85,12 +85,10 @@ class Signals:
     def leave(self, number: int) -> NoReturn:
         """End this process now; its workers end with it, and what was finished is in the store."""
         self.close_display()
-        lost = (
-            "without a report; the model is written"
-            if self.saved
-            else "without a new model; finished pipelines are kept"
-        )
-        say(f"quit {lost}{'' if self.saved else ', continue with --resume'}")
+        if self.saved:
+            say("quit without a report; the model is written")
+        else:
+            say("quit without a new model; finished pipelines are kept, continue with --resume")
         if self.run is not None:
             shutil.rmtree(self.run.directory, ignore_errors=True)
         sys.stdout.flush()

@@ -110,8 +110,10 @@ def precision_recall_curves(truth: Array, probabilities: Array, names: Sequence[
 
 
 def calibration_curves(truth: Array, probabilities: Array, names: Sequence[str]) -> list[Curve]:
-    """Observed share by predicted probability, in bins with as many rows each: of the second of two classes, else of the
-    class that is most likely by the model."""
+    """Observed share by predicted probability, in bins with as many rows each.
+
+    Of the second of two classes, or of the class that is most likely by the model.
+    """
     if len(names) == 2:
         predicted, happened, name = probabilities[:, 1], truth == 1, names[1]
     else:
@@ -168,8 +170,8 @@ class Part:
 def unseen_parts(model: Model, dataset: Dataset, splits: Splits | None, seed: int) -> tuple[list[Part], bool]:
     """Rows of the training table with models that had not seen them, and whether that is so.
 
-    It is where each pipeline has a model for every fold. Otherwise the models were fitted to all rows, or it is not known
-    to which, and the rows are any.
+    It is where each pipeline has a model for every fold. Otherwise the models were fitted to all rows, or it is not
+    known to which, and the rows are any.
     """
     assert dataset.y is not None
     pairs = () if splits is None else splits.pairs

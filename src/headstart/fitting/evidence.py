@@ -218,8 +218,8 @@ class _Gatherer:
             scores.append(c.Score("this model", summary.score, summary.interval, "model"))
             said.append(self._compared(scores))
             said.append(
-                "The score is of validation rows, which the models had not seen but by which they were selected: on new "
-                "rows expect a little less."
+                "The score is of validation rows, which the models had not seen but by which they were selected: on "
+                "new rows expect a little less."
             )
         if self.test is not None:
             scores.append(self._test_score(*self.test))
@@ -593,8 +593,8 @@ class _Gatherer:
             + (
                 ""
                 if "time_budget" not in self.record.settings and "evaluations" in self.record.settings
-                else "\n# A time budget tries as many pipelines as the machine can; with evaluations=N alone the same data,\n"
-                "# seed and n_jobs give the same model.\n"
+                else "\n# A time budget tries as many pipelines as the machine can; with evaluations=N alone the same\n"
+                "# data, seed and n_jobs give the same model.\n"
             )
         )
 
@@ -605,7 +605,7 @@ def _short(value: Any) -> str:
 
 
 def _search_clock(trials: Sequence[Trial]) -> Callable[[float], float]:
-    """From Unix time to seconds during which at least one evaluation was under way: pauses between fits do not count."""
+    """From Unix time to seconds during which an evaluation was under way: pauses between fits do not count."""
     ends: list[tuple[float, float]] = []
     for start, end in sorted((t.started, t.finished) for t in trials):
         if ends and start <= ends[-1][1]:

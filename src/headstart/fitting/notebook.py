@@ -29,7 +29,7 @@ _STYLE = (
 
 
 class Leaderboard(pd.DataFrame):
-    """A leaderboard: a DataFrame that a notebook shows with scores as people write them. What is made of it is plain."""
+    """A DataFrame that a notebook shows with scores as people write them. What is made of it is plain."""
 
     def _repr_html_(self) -> str:
         if not {"rank", "score", "metric", "weight", "pipeline", "seconds"} <= {*self.columns} or not len(self):
@@ -65,7 +65,8 @@ def estimator_html(estimator: Any) -> str:
         first, *others = model.summary.lines()
         lines += [f'<span style="font-size: 1.3em">{escape(first)}</span>', *map(escape, others)]
     rows = "".join(
-        f'<tr><td style="text-align: right">{m.weight:.2f}</td><td style="text-align: left">{escape(str(m.pipeline))}</td></tr>'
+        f'<tr><td style="text-align: right">{m.weight:.2f}</td>'
+        f'<td style="text-align: left">{escape(str(m.pipeline))}</td></tr>'
         for m in sorted(model.members, key=lambda member: -member.weight)[:SHOWN]
     )
     return (

@@ -101,8 +101,8 @@ class Parameters:
     store
         Directory or URL where trials are kept, so that a fit can be resumed in another process.
     report_file
-        Where to write a report at the end of the fit: an HTML file of its own, see `HeadstartClassifier.report`. A small
-        part of the time budget is kept for it. By default there is none.
+        Where to write a report at the end of the fit: an HTML file, see `HeadstartClassifier.report`. A small part
+        of the time budget is kept for it. By default there is none.
     sandbox
         Evaluate pipelines in processes of their own, with limits. ``False`` evaluates in this process: limits are not
         enforced, but no process has to be started; for debugging.

@@ -232,7 +232,10 @@ class Chart:
             )
         if self.x.label:
             middle = (self.left + right) / 2
-            yield f'<text class="label" x="{middle:.1f}" y="{self.height - 8}" text-anchor="middle">{escape(self.x.label)}</text>'
+            yield (
+                f'<text class="label" x="{middle:.1f}" y="{self.height - 8}" '
+                f'text-anchor="middle">{escape(self.x.label)}</text>'
+            )
         if self.y.label:
             middle = (_TOP + bottom) / 2
             yield (
