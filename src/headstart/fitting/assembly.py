@@ -30,7 +30,7 @@ from headstart.fitting.refit import RefitObjective, changes_for_all_rows, evalua
 from headstart.fitting.saving import UNSATISFIED, saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
-from headstart.fitting.summary import constant_loss, linear_trial, summarise
+from headstart.fitting.summary import constant_loss, linear_trial, scores_of, summarise
 from headstart.space.pipeline import Pipeline
 from headstart.trials import Fidelity, Limits, Status, Trial
 
@@ -293,6 +293,10 @@ class Assembly:
             known = predictions[validated]
             judged[name] = self._judged(self._decisions(known, validated), known, validated)
         return judged
+
+    def reference_scores(self) -> dict[str, float]:
+        """Scores of simple models, as in the summary and by its names."""
+        return scores_of(self.run, self._references())
 
     def _mean_rows(self, members: Sequence[Member]) -> int:
         """How many rows a model of these members was trained on, on average over the models."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -356,11 +357,29 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         writable_file(path)
         test = None if X is None else self._test_rows(X, y)
+        seconds = REPORT_SECONDS if time_budget is None else time_budget
         if record is None:
-            record = Record(seed=self.random_state or 0) if self._run is None else Record.of(self._run)
-        until = began + (REPORT_SECONDS if time_budget is None else time_budget)
-        page = write_report(self.model_, record, self.leaderboard_, self.failures_, self._metric(), test, until)
+            record = Record(seed=self.random_state or 0)
+            if self._run is not None:
+                record = Record.of(self._run)
+                if self.report_file is None:
+                    self._compare(self._run, 0.4 * seconds)
+        until = began + seconds
+        page = write_report(self.model_, record, self._metric(), test, until)
         replace_file(path, lambda new: new.write_text(page, encoding="utf-8"))
+
+    def _compare(self, run: Run, seconds: float) -> None:
+        """Add scores of simple models to the summary, which a fit without a report has not."""
+        from headstart.fitting.assembly import Assembly
+
+        summary = self.model_.summary
+        if summary is None or summary.lightgbm is not None:
+            return
+        try:
+            run.compare(seconds)
+        finally:
+            run.release()
+        self.model_ = replace(self.model_, summary=replace(summary, **Assembly(run).reference_scores()))
 
     def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features and target, which may be a column of X; then rows without one are left out."""

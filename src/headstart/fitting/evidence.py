@@ -15,7 +15,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from headstart.data.columns import Kind
@@ -125,8 +124,6 @@ def _same(value: Any, default: Any) -> bool:
 def write_report(
     model: Model,
     record: Record,
-    leaderboard: pd.DataFrame,
-    failures: pd.DataFrame,
     metric: Metric,
     test: tuple[Any, Array] | None = None,
     until: float | None = None,
@@ -135,8 +132,6 @@ def write_report(
 
     Parameters
     ----------
-    leaderboard, failures
-        Of the estimator, for when there is no history.
     metric
         What was optimised.
     test
@@ -145,7 +140,7 @@ def write_report(
         Moment by `time.monotonic` to be done at.
     """
     until = time.monotonic() + REPORT_SECONDS if until is None else until
-    return render(_Gatherer(model, record, leaderboard, failures, metric, test, until - _PAGE_SECONDS).content())
+    return render(_Gatherer(model, record, metric, test, until - _PAGE_SECONDS).content())
 
 
 class _Gatherer:
@@ -155,14 +150,11 @@ class _Gatherer:
         self,
         model: Model,
         record: Record,
-        leaderboard: pd.DataFrame,
-        failures: pd.DataFrame,
         metric: Metric,
         test: tuple[Any, Array] | None,
         until: float,
     ) -> None:
         self.model, self.record, self.metric, self.test, self.until = model, record, metric, test, until
-        self.leaderboard, self.failures = leaderboard, failures
         self.left_out: dict[str, list[str]] = {}
         self.classes = [] if model.classes is None else [str(label) for label in model.classes.tolist()]
         self.label = label_of(model.metric)

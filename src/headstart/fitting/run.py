@@ -495,11 +495,15 @@ class Run:
         finally:
             self.release()
 
-    def compare(self) -> None:
-        """Evaluate the references that the search has not: LightGBM with its defaults, perhaps a linear model."""
+    def compare(self, seconds: float | None = None) -> None:
+        """Evaluate the references that the search has not: LightGBM with its defaults, perhaps a linear model.
+
+        `seconds` is their limit; by default what the budget keeps for them.
+        """
         self.progress.phase(self, "fitting simple models to compare with")
-        budget = self.settings.seconds is not None
-        seconds = _REFERENCES_SHARE * self.report_seconds if budget else _REFERENCES_SECONDS
+        if seconds is None:
+            budget = self.settings.seconds is not None
+            seconds = _REFERENCES_SHARE * self.report_seconds if budget else _REFERENCES_SECONDS
         wanted = [LIGHTGBM] if linear_trial(self.history) is not None else [LIGHTGBM, LINEAR]
         self.references = evaluate_references(self, wanted, seconds)
 

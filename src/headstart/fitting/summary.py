@@ -127,7 +127,7 @@ def summarise(run: Run, judged: Array, references: Mapping[str, Array], proper: 
             value = _score(run, Metric(other, str(run.dataset.task)), judged)
             if np.isfinite(value):
                 others[other] = natural(other, value)
-    scores = {of: natural(name, _score(run, run.metric, found)) for of, found in references.items()}
+    scores = scores_of(run, references)
     return Summary(
         name,
         natural(name, _score(run, run.metric, judged)),
@@ -139,6 +139,11 @@ def summarise(run: Run, judged: Array, references: Mapping[str, Array], proper: 
         trained_rows,
         scores.get("lightgbm"),
     )
+
+
+def scores_of(run: Run, judged: Mapping[str, Array]) -> dict[str, float]:
+    """What the metric says of several predictions, as people write it."""
+    return {name: natural(run.metric.name, _score(run, run.metric, found)) for name, found in judged.items()}
 
 
 def linear_trial(history: History) -> Trial | None:
