@@ -39,7 +39,10 @@ from headstart.study import Study
 from headstart.study.loop import Loop
 from headstart.testing.examples import live_task
 
-FRUGAL = ("--include", "logistic_regression", "--include", "preprocessing.none", "--jobs", "1", "--refit", "single")
+FRUGAL = (
+    *("--include", "logistic_regression", "--include", "preprocessing.none"),
+    *("--jobs", "1", "--refit", "single", "--no-report"),
+)
 
 
 def table(rows=60, seed=0):
