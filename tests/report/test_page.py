@@ -12,7 +12,7 @@ from headstart import HeadstartClassifier
 from headstart.report.content import Behaviour, Content, Member, Score, Step, Verdict
 from headstart.report.page import MOST_BYTES, TREE_BYTES, render
 
-VOID = {"meta", "link", "br", "rect", "circle", "path", "polyline"}
+VOID = {"meta", "link", "br", "wbr", "rect", "circle", "path", "polyline"}
 
 
 class Page(HTMLParser):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-CURVE_ROWS = 50_000
+CURVE_ROWS = 20_000
 """Most rows that a curve is made of."""
 CURVE_POINTS = 200
 """Most points of a curve."""
@@ -60,7 +60,7 @@ def validation_predictions(model: Model, history: History) -> Array | None:
         total = total + member.weight * np.asarray(predictions_of(trial))
     if model.classes is None:
         return np.asarray(total)
-    found = np.full_like(total, np.nan)
+    found: Array = np.full_like(total, np.nan)
     known = is_predicted(total)
     found[known] = model.decisions.calibrated(total[known])
     return found
@@ -193,7 +193,8 @@ def importance(parts: Sequence[Part], metric: Metric, seed: int, until: float) -
 
     The spread is over repeats; with several parts, over the parts.
     """
-    tables, said = [], []
+    tables: list[pd.DataFrame] = []
+    said: list[str] = []
     for i, part in enumerate(parts):
         left = until - time.monotonic()
         if left <= 0 and tables:

@@ -54,6 +54,8 @@ _PAGE_SECONDS = 0.15
 """About what it takes to write the page."""
 _IMPORTANCE_SHARE = 0.6
 """Of the time that is left for importance and dependence."""
+_TRIED_ROWS, _TRIED_SHARE = 20, 0.3
+"""Rows that are predicted to see whether there is time for importance: at most this share of it."""
 _SIMPLE = "the model is a simple one that was not validated"
 
 
@@ -402,18 +404,32 @@ class _Gatherer:
         features = [
             name for name, spec in self.model.schema.columns.items() if spec.kind not in (Kind.ID, Kind.CONSTANT)
         ]
-        left = self.until - time.monotonic()
-        if left <= 0 or not features:
-            if features:
-                self._gap(
-                    "importance",
-                    "importance and partial dependence of columns, for want of time; "
-                    "'headstart report' and model.report make them later",
-                )
+        if not features:
             return shown
-        found, said = looks.importance(
-            parts, self.metric, self.record.seed, time.monotonic() + _IMPORTANCE_SHARE * left
-        )
+        both = "importance and partial dependence of columns"
+        if not self._has_time(parts[0]):
+            later = "'headstart report' and model.report make them later"
+            self._gap("importance", f"{both}, for want of time; {later}")
+            return shown
+        try:
+            return self._measured(shown, parts, where)
+        except Exception as error:  # a metric or a pipeline of the user's may not like shuffled rows
+            self._gap("importance", f"{both}, for it failed with {type(error).__name__}: {error}")
+            return shown
+
+    def _has_time(self, part: looks.Part) -> bool:
+        """Whether a few predictions fit well into the time that is left."""
+        began = time.monotonic()
+        if began >= self.until:
+            return False
+        part.model.predict_ready(part.X.iloc[:_TRIED_ROWS])
+        now = time.monotonic()
+        return now - began < _TRIED_SHARE * (self.until - now)
+
+    def _measured(self, shown: c.Behaviour, parts: Sequence[looks.Part], where: str) -> c.Behaviour:
+        """With importance and dependence."""
+        until = time.monotonic() + _IMPORTANCE_SHARE * (self.until - time.monotonic())
+        found, said = looks.importance(parts, self.metric, self.record.seed, until)
         for text in said:
             self._gap("importance", text)
         if len(found) > SHOWN_IMPORTANCES:
@@ -615,7 +631,7 @@ def _steps(member: Member, stages: Sequence[str] | None) -> list[c.Step]:
     """The steps of a pipeline that do something, in their order."""
     pipeline = member.pipeline
     names = stages if stages is not None and len(stages) == len(pipeline.algorithms) else None
-    found = []
+    found: list[c.Step] = []
     for i in pipeline.order or range(len(pipeline.algorithms)):
         algorithm, params = pipeline.algorithms[i], pipeline.params[i]
         last = i == len(pipeline.algorithms) - 1

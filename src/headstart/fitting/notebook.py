@@ -28,7 +28,7 @@ _STYLE = (
 )
 
 
-class Leaderboard(pd.DataFrame):
+class Leaderboard(pd.DataFrame):  # type: ignore[misc]
     """A DataFrame that a notebook shows with scores as people write them. What is made of it is plain."""
 
     def _repr_html_(self) -> str:
@@ -88,9 +88,10 @@ class NotebookProgress(Progress):
     """A picture of a fit that is redrawn in its cell: the budget, counts, the best so far, the last improvements."""
 
     def __init__(self) -> None:
-        from IPython.display import display
+        from IPython import display
 
-        self._handle: Any = display({"text/plain": "…"}, raw=True, display_id=True)
+        show: Any = display.display
+        self._handle = show({"text/plain": "…"}, raw=True, display_id=True)
         self._improvements: list[str] = []
         self._doing = ""
         self._next = 0.0
