@@ -371,6 +371,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
     def _compare(self, run: Run, seconds: float) -> None:
         """Add scores of simple models to the summary, which a fit without a report has not."""
         from headstart.fitting.assembly import Assembly
+        from headstart.fitting.references import LIGHTGBM, LINEAR
 
         summary = self.model_.summary
         if summary is None or summary.lightgbm is not None:
@@ -379,7 +380,9 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             run.compare(seconds)
         finally:
             run.release()
-        self.model_ = replace(self.model_, summary=replace(summary, **Assembly(run).reference_scores()))
+        found = Assembly(run).reference_scores()
+        summary = replace(summary, linear=found.get(LINEAR), lightgbm=found.get(LIGHTGBM))
+        self.model_ = replace(self.model_, summary=summary)
 
     def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features and target, which may be a column of X; then rows without one are left out."""
