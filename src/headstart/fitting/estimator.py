@@ -218,9 +218,11 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         -------
         Whether it was written.
         """
+        from headstart.fitting.evidence import REPORT_SECONDS
+
         if self._run is not None:
             self._run.progress.phase(self._run, "writing the report")
-        left = None if end is None else max(end - time.time(), _LEAST_REPORT_SECONDS)
+        left = None if end is None else min(max(end - time.time(), _LEAST_REPORT_SECONDS), REPORT_SECONDS)
         try:
             self.report(self.report_file, time_budget=left, record=record)  # type: ignore[arg-type]
         except Exception as error:
