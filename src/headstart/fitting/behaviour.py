@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headstart.data.columns import Kind
-from headstart.errors import HeadstartWarning
+from headstart.errors import HeadstartWarning, StoreError
 from headstart.evaluation.live import is_predicted
 from headstart.fitting.assembly import predictions_of
 from headstart.fitting.reports import permutation_importance
@@ -49,7 +49,7 @@ BINS = 10
 def validation_predictions(model: Model, history: History) -> Array | None:
     """What the model's pipelines predict for each row, by models that had not seen it, calibrated as the model is.
 
-    None where a pipeline is not in the history. Rows that were never validated are NaN.
+    None where a pipeline is not in the history, or its predictions cannot be read. Rows that were never validated are NaN.
     """
     trials = {trial.number: trial for trial in history}
     total: Any = 0.0
@@ -57,7 +57,10 @@ def validation_predictions(model: Model, history: History) -> Array | None:
         trial = trials.get(member.number)
         if trial is None or trial.pipeline != member.pipeline or "predictions" not in trial.outcome.artefacts:
             return None
-        total = total + member.weight * np.asarray(predictions_of(trial))
+        try:
+            total = total + member.weight * np.asarray(predictions_of(trial))
+        except StoreError:
+            return None
     if model.classes is None:
         return np.asarray(total)
     found: Array = np.full_like(total, np.nan)
