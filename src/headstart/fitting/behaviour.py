@@ -49,7 +49,8 @@ BINS = 10
 def validation_predictions(model: Model, history: History) -> Array | None:
     """What the model's pipelines predict for each row, by models that had not seen it, calibrated as the model is.
 
-    None where a pipeline is not in the history, or its predictions cannot be read. Rows that were never validated are NaN.
+    None where a pipeline is not in the history, or its predictions cannot be read. Rows that were never validated are
+    NaN.
     """
     trials = {trial.number: trial for trial in history}
     total: Any = 0.0

@@ -38,7 +38,7 @@ def render(content: Content) -> str:
     from markupsafe import Markup
 
     page = _environment().get_template("report.html")
-    return printable(
+    return plain(
         page.render(
             c=content,
             model=next((score for score in verdict.scores if score.role == "model"), None),
@@ -69,15 +69,14 @@ def _environment() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: plain(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
     )
     environment.filters |= {"number": number, "percent": percent, "cut": cut, "spark": spark}
     return environment
 
 
 def plain(text: str) -> str:
-    """Without characters that control a terminal or the direction of writing."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    """That can be written to any file, without characters that control a terminal or the direction of writing."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", printable(text))
 
 
 def number(value: float | None) -> str:
