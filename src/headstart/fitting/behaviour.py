@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headstart.data.columns import Kind
-from headstart.errors import HeadstartWarning, StoreError
+from headstart.errors import HeadstartWarning
 from headstart.evaluation.live import is_predicted
 from headstart.fitting.assembly import predictions_of
 from headstart.fitting.reports import permutation_importance
@@ -60,7 +60,7 @@ def validation_predictions(model: Model, history: History) -> Array | None:
             return None
         try:
             total = total + member.weight * np.asarray(predictions_of(trial))
-        except StoreError:
+        except (OSError, EOFError, ValueError):
             return None
     if model.classes is None:
         return np.asarray(total)
