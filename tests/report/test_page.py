@@ -106,7 +106,7 @@ def test_what_the_others_show(multiclass, regression, places):
     page = Page((places / "regression.html").read_text(encoding="utf-8"))
     said = " ".join(page.texts)
     assert "constraints" in sections(page)
-    for words in ("Residuals", "Predicted and actual", "size <= 1 MB", "constraints are satisfied"):
+    for words in ("Residuals", "Predicted and actual", "size <= 1 MB", "Constraints are satisfied"):
         assert words in said
 
 

@@ -178,7 +178,7 @@ class _Gatherer:
             members,
             self._behaviour(),
             bounds,
-            [note for note in model.notes if "constraint" in note],
+            [note[:1].upper() + note[1:] for note in model.notes if "constraint" in note],
             self._tree(),
             self._card(),
             record.reproduce or self._script(),
