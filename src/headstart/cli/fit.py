@@ -298,7 +298,6 @@ def _write(estimator: Any, folder: Folder, before: _About) -> Any:
         warn(kept)
         earlier.notes_ = [*earlier.notes_, kept]
         return earlier
-    estimator.set_params(report_file=None)  # who loads it wants no page here
     estimator.save(folder.model)
     replace_file(folder.leaderboard, lambda new: estimator.leaderboard_.to_csv(new, index=False))
     return estimator

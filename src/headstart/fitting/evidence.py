@@ -23,7 +23,7 @@ from headstart.evaluation.scoring import Metric, label_of, natural
 from headstart.fitting import behaviour as looks
 from headstart.fitting import reports
 from headstart.fitting.saving import UNSATISFIED, versions
-from headstart.fitting.settings import Settings
+from headstart.fitting.settings import PLACE, Settings
 from headstart.fitting.summary import resampled
 from headstart.report import content as c
 from headstart.report.page import render
@@ -114,9 +114,9 @@ class Record:
 
 
 def described(settings: Settings) -> dict[str, Any]:
-    """Settings that are not at their defaults."""
-    defaults = {f.name: f.default for f in fields(Settings)}
-    return {n: v for n, d in defaults.items() if n != "report_file" and not _same(v := getattr(settings, n), d)}
+    """Settings that are not at their defaults, but for where it ran and what it wrote."""
+    defaults = {f.name: f.default for f in fields(Settings) if f.metadata != PLACE}
+    return {name: v for name, default in defaults.items() if not _same(v := getattr(settings, name), default)}
 
 
 def _same(value: Any, default: Any) -> bool:

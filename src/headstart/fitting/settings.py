@@ -136,7 +136,7 @@ class Parameters:
     missing: Iterable[str] = field(default=(), metadata=PROBLEM)
     random_state: int | None = field(default=0, metadata=PROBLEM)
     store: str | PathLike[str] | None = None
-    report_file: str | PathLike[str] | None = None
+    report_file: str | PathLike[str] | None = field(default=None, metadata=PLACE)
     sandbox: bool = True
     verbose: bool = False
 
