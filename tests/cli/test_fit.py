@@ -39,7 +39,10 @@ from headstart.study import Study
 from headstart.study.loop import Loop
 from headstart.testing.examples import live_task
 
-FRUGAL = ("--include", "logistic_regression", "--include", "preprocessing.none", "--jobs", "1", "--refit", "single")
+FRUGAL = (
+    *("--include", "logistic_regression", "--include", "preprocessing.none"),
+    *("--jobs", "1", "--refit", "single", "--no-report"),
+)
 
 
 def table(rows=60, seed=0):
@@ -562,7 +565,9 @@ def test_times():
     assert clock(59.9) == "0:59"
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "leaderboard", "importance", "export", "inspect", "show-space"])
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "leaderboard", "importance", "report", "export", "inspect", "show-space"]
+)
 def test_help(command):
     result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100"})
     assert result.exit_code == 0

@@ -311,7 +311,11 @@ def test_boosters(name, run):
     assert "LightGBM model cannot be used" in run("predict", "model.headstart", "good.csv")
 
 
-@pytest.mark.parametrize("args", [("predict",), ("leaderboard",), ("importance", "--time", "1")], ids=lambda a: a[0])
+@pytest.mark.parametrize(
+    "args",
+    [("predict",), ("leaderboard",), ("importance", "--time", "1"), ("report", "--time", "1")],
+    ids=lambda a: a[0],
+)
 def test_classes_that_are_not_there(args, run):
     """What no check of files knows of is found when the model is used, whatever for."""
     parts = opened()

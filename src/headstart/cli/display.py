@@ -302,6 +302,8 @@ def show_summary(report: dict[str, Any], table: Path) -> None:
             line(text)
     out = shlex.quote(report["out"])
     new, test = (shlex.quote(f"{name}{_suffix(table)}") for name in ("new", "test"))
+    if report.get("report"):
+        line(f"The report is in {report['report']}: open it in a browser.")
     line(f"The model is in {report['model']}. Next:", "bold")
     line(f"  headstart predict {out} {new}")
     line(f"  headstart leaderboard {out} {test}")

@@ -41,6 +41,8 @@ class FitRequest(Settings):
         Kind of target; inferred if None.
     weights, groups, times
         Columns that say how much a row counts, what it belongs to and when it was.
+    report
+        Whether to write a page about the fit.
     """
 
     target: str | None = field(default=None, metadata=PROBLEM)
@@ -48,6 +50,7 @@ class FitRequest(Settings):
     weights: str | None = field(default=None, metadata=PROBLEM)
     groups: str | None = field(default=None, metadata=PROBLEM)
     times: str | None = field(default=None, metadata=PROBLEM)
+    report: bool = True
 
     def describe(self) -> dict[str, Any]:
         """What is not at its default, as JSON types, but for where it runs."""
@@ -87,7 +90,7 @@ def fit(
         request = FitRequest(**given)
     else:
         names = {param.name: param.opts[0] for param in ctx.command.params}
-        request = _restored(earlier, folder).resumed(given, lambda name: str(names.get(name, name)))
+        request = restored(earlier, folder).resumed(given, lambda name: str(names.get(name, name)))
     if request.cluster is not None:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is said in our words
     display = make_display(quiet)
@@ -115,7 +118,8 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path | StrEnum) else value
 
 
-def _restored(content: dict[str, Any], folder: Folder) -> FitRequest:
+def restored(content: dict[str, Any], folder: Folder) -> FitRequest:
+    """What an earlier fit was asked for, from its `fit.json`."""
     try:
         request: FitRequest | None = FitRequest(**content["settings"])
     except (KeyError, TypeError):
@@ -142,7 +146,7 @@ def _fit(
     from headstart.fitting.clock import within
 
     with within(request.seconds, f"reading {table}"):
-        dataset = _read(table, request)
+        dataset = read_dataset(table, request)
     request = _with_defaults(request, str(dataset.task))
     if earlier is not None and earlier.get("key") != dataset.key:
         raise InvalidInput(
@@ -163,6 +167,9 @@ def _fit(
         raise
     ready.join()
     estimator = _write(estimator, folder, before)
+    display.signals.saved = True
+    if request.report:
+        _write_page(estimator, table, request, folder, display)
     report = _report(table, request, folder, display, estimator, reason)
     write_json(folder.report, report)
     return report
@@ -182,7 +189,8 @@ def _with_defaults(request: FitRequest, task: str) -> FitRequest:
     return replace(request, task=kind, metric=request.metric or default_metric(task), space=request.space or kind)
 
 
-def _read(table: Path, request: FitRequest) -> Dataset:
+def read_dataset(table: Path, request: FitRequest) -> Dataset:
+    """The table as a fit learns from it."""
     from headstart.data.dataset import Dataset
 
     if request.target is None:
@@ -215,18 +223,19 @@ def _search(
             raise InvalidInput(
                 f"--{option} and --no-{option} are for classes, but {request.target!r} is a number; leave them out"
             )
-    names = estimator.get_params(deep=False).keys() - {"kinds", "missing", "store"}  # the dataset has the first two
-    estimator.set_params(**{name: getattr(request, name) for name in names}, store=folder.store)
+    own = {"store": folder.store, "report_file": folder.page if request.report else None}
+    names = estimator.get_params(deep=False).keys() - {"kinds", "missing", *own}  # the dataset has the first two
+    estimator.set_params(**{name: getattr(request, name) for name in names}, **own)
     reserve = 0.0 if request.seconds is None else _writing_seconds(request.seconds)
     try:
-        estimator.fit(dataset, resume=resume, progress=display, started=cli.began, reserve=reserve)
+        estimator.fit(dataset, resume=resume, progress=display, started=cli.began, reserve=reserve, report=False)
     except KeyboardInterrupt:
         run = display.run
         if run is None or not run.candidates():
             raise
         worked = sum(trial.outcome.ok for trial in run.history)
         say(f"stopped; making the model from {counted(worked)}; press Ctrl-C again to quit immediately")
-        estimator.finish()
+        estimator.finish(report=False)
         return "interrupted"
     assert display.run is not None
     return str(display.run.study.reason or "seconds")
@@ -316,6 +325,22 @@ def _shown(estimator: Any, score: float) -> str:
     return f"{label_of(metric)} {natural(metric, score):.5g}"
 
 
+def _write_page(estimator: Any, table: Path, request: FitRequest, folder: Folder, display: Display) -> None:
+    """Write the report in the time that is left; the model is there whatever happens."""
+    from headstart.cli.report import command_of
+    from headstart.fitting.evidence import Record
+
+    assert display.run is not None
+    folder.page.unlink(missing_ok=True)  # that of an earlier model
+    record = replace(Record.of(display.run), settings=request.describe(), reproduce=command_of(table, request))
+    seconds = request.seconds
+    end = None if seconds is None else cli.began + seconds
+    try:
+        estimator.set_params(report_file=folder.page).write_report(end, record)
+    except KeyboardInterrupt:
+        warn(f"the report was not finished; 'headstart report {folder.path}' writes it")
+
+
 def _report(
     table: Path, request: FitRequest, folder: Folder, display: Display, estimator: Any, reason: str
 ) -> dict[str, Any]:
@@ -346,6 +371,7 @@ def _report(
         "notes": list(estimator.notes_),
         "out": str(folder.path),
         "model": str(folder.model),
+        "report": str(folder.page) if folder.page.exists() else None,
     }
 
 

@@ -6,6 +6,7 @@
 ``model.headstart``   the model
 ``leaderboard.csv``   the pipelines, best first
 ``report.json``       settings, scores, counts, notes
+``report.html``       a page about all of it, for people
 ``model.damaged``     what was found in the place of a model and is none
 ``.lock``             keeps a second fit out while one is running
 ====================  ===============================================================================
@@ -49,6 +50,7 @@ class Folder:
         self.store = path / "store"
         self.leaderboard = path / "leaderboard.csv"
         self.report = path / "report.json"
+        self.page = path / "report.html"
         self.request = path / "fit.json"
         self._made: list[Path] = []
         self._lock = FileLock(path / _LOCK)
@@ -70,7 +72,7 @@ class Folder:
 
     def _unfinished(self) -> list[Path]:
         """What a fit left that was killed while it wrote one of the files."""
-        files = (self.model, self.leaderboard, self.report, self.request)
+        files = (self.model, self.leaderboard, self.report, self.page, self.request)
         return [left for path in files for left in unfinished(path)]
 
     def _check_directory(self) -> None:

@@ -268,6 +268,10 @@ def fit(
     resume: Annotated[
         bool, output_option("--resume", help="Resume the fit in that directory: same settings, new time.")
     ] = False,
+    report: Annotated[
+        bool | None,
+        output_option("--report/--no-report", help="Write a page about the fit, report.html (the default), or not."),
+    ] = None,
     as_json: Annotated[bool, output_option("--json", help="Print one JSON object at the end.")] = False,
     quiet: Annotated[bool, output_option("--quiet", "-q", help="Show only warnings and errors.")] = False,
 ) -> None:
@@ -365,6 +369,41 @@ def importance(
     from headstart.cli.reports import importance as run
 
     run(model, table, best, json, time_budget)
+
+
+@app.command(rich_help_panel=_USE)
+def report(
+    model: Model,
+    table: Annotated[
+        Path | None, typer.Argument(help="A test table with the target: score the model on it, too.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="An .html file; by default report.html in the directory."),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="The training table, if it is not where it was at the fit."),
+    ] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option("--time", parser=duration, metavar="SECONDS", help="Time for it: 90, 10m; 60 seconds by default."),
+    ] = None,
+) -> None:
+    """Write a page about a fit: how good the model is, how it was found, what it does.
+
+    'headstart fit' does so at its end, in the time that is left. Parts that
+    take longer are made here, and a test table can be added. The page is one
+    HTML file that needs no network.
+
+    \b
+    Examples:
+      headstart report train.headstart
+      headstart report train.headstart test.csv --out report.html
+    """
+    from headstart.cli.report import report as run
+
+    run(model, table, out, train, time_budget)
 
 
 @app.command(rich_help_panel=_USE)

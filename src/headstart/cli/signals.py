@@ -46,6 +46,8 @@ class Signals:
         """What is under way, once it is."""
         self.making = False
         """Whether the search is over and the model is being made."""
+        self.saved = False
+        """Whether the model is written."""
         self._interrupts = 0
         self._ending = False
         self._before: dict[int, Any] = {}
@@ -73,6 +75,8 @@ class Signals:
         self._interrupts += 1
         if self._interrupts > 1:
             self.leave(number)
+        if self.saved:
+            raise KeyboardInterrupt
         if self.making:
             say("the search is over and the model is being made; press Ctrl-C again to quit immediately")
             return
@@ -81,7 +85,10 @@ class Signals:
     def leave(self, number: int) -> NoReturn:
         """End this process now; its workers end with it, and what was finished is in the store."""
         self.close_display()
-        say("quit without a new model; finished pipelines are kept, continue with --resume")
+        if self.saved:
+            say("quit without a report; the model is written")
+        else:
+            say("quit without a new model; finished pipelines are kept, continue with --resume")
         if self.run is not None:
             shutil.rmtree(self.run.directory, ignore_errors=True)
         sys.stdout.flush()

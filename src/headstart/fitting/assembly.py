@@ -25,11 +25,12 @@ from headstart.fitting import reports
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.model import Member, Model
+from headstart.fitting.references import LINEAR
 from headstart.fitting.refit import RefitObjective, changes_for_all_rows, evaluate_all
 from headstart.fitting.saving import UNSATISFIED, saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
-from headstart.fitting.summary import constant_loss, linear_trial, summarise
+from headstart.fitting.summary import constant_loss, linear_trial, scores_of, summarise
 from headstart.space.pipeline import Pipeline
 from headstart.trials import Fidelity, Limits, Status, Trial
 
@@ -262,7 +263,7 @@ class Assembly:
         if judged is not None:
             self.score = self._score(judged)
             rows = self._mean_rows(members)
-            summary = summarise(self.run, judged, self._linear(), decisions.factors is None, rows)
+            summary = summarise(self.run, judged, self._references(), decisions.factors is None, rows)
             forms = {m.form(data.n_rows) for m in members}
             refit = forms.pop() if len(forms) == 1 else "mixed"
         return Model(
@@ -280,15 +281,25 @@ class Assembly:
             summary,
         )
 
-    def _linear(self) -> Array | None:
-        """What the metric judges of the best linear model that was tried, calibrated and tuned as the model is."""
+    def _references(self) -> dict[str, Array]:
+        """What the metric judges of simple models, by name, calibrated and tuned as the model is.
+
+        The linear one is the best that was tried, or else the one that was fitted to compare with.
+        """
+        found = dict(self.run.references)
         trial = linear_trial(self.run.history)
-        if trial is None or not self._is_readable(trial):
-            return None
-        predictions = predictions_of(trial)
-        validated = np.flatnonzero(is_predicted(predictions))
-        found = predictions[validated]
-        return self._judged(self._decisions(found, validated), found, validated)
+        if trial is not None and self._is_readable(trial):
+            found[LINEAR] = predictions_of(trial)
+        judged = {}
+        for name, predictions in found.items():
+            validated = np.flatnonzero(is_predicted(predictions))
+            known = predictions[validated]
+            judged[name] = self._judged(self._decisions(known, validated), known, validated)
+        return judged
+
+    def reference_scores(self) -> dict[str, float]:
+        """Scores of simple models, as in the summary and by its names."""
+        return scores_of(self.run, self._references())
 
     def _mean_rows(self, members: Sequence[Member]) -> int:
         """How many rows a model of these members was trained on, on average over the models."""

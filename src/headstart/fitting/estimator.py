@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -15,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from headstart.data.dataset import Dataset
 from headstart.data.errors import TableError
-from headstart.errors import InvalidInput, check_positive
+from headstart.errors import InvalidInput, check_positive, warn_user
+from headstart.files import replace_file, writable_file
 from headstart.fitting import reports
 from headstart.fitting.checks import check_features, check_pair
 from headstart.fitting.clock import within
@@ -24,10 +26,14 @@ from headstart.fitting.progress import Lines, Progress
 from headstart.fitting.settings import Parameters, Settings
 
 if TYPE_CHECKING:
+    from headstart.fitting.evidence import Record
     from headstart.fitting.run import Run
     from headstart.fitting.summary import Summary
     from headstart.history import History
     from headstart.report.tree import TreeView
+
+_LEAST_REPORT_SECONDS = 0.01
+"""For a report when the time is up: enough for what is known already."""
 
 
 class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
@@ -78,6 +84,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         progress: Progress | None = None,
         started: float | None = None,
         reserve: float = 0.0,
+        report: bool = True,
     ) -> Self:
         """Search for pipelines and make a model of the best.
 
@@ -105,6 +112,8 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             Unix time when the time budget began; now by default.
         reserve
             Seconds of the time budget to leave for what comes after the fit, such as saving the model.
+        report
+            Whether to write `report_file`. False is for who saves the model first and calls `write_report` then.
         """
         from headstart.fitting.run import Run  # a model that is loaded needs no search
 
@@ -113,7 +122,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         with within(settings.seconds if isinstance(X, str | PathLike) else None, "reading the table"):
             dataset = self._dataset(X, y, target, sample_weight, groups, times)
         if progress is None:
-            progress = Lines() if self.verbose else Progress()
+            progress = self._shown()
         if resume and self._run is not None and self._run.dataset.key == dataset.key:
             self._run.restart(settings, started, reserve, progress)
         elif resume and self._run is not None:
@@ -128,14 +137,14 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         self._forget()
         self._set_columns(dataset)
         self._run.search()
-        self._take(self._run)
+        self._take(self._run, report)
         return self
 
-    def finish(self) -> Self:
-        """Make the model of what was found by a `fit` that Ctrl-C stopped."""
+    def finish(self, *, report: bool = True) -> Self:
+        """Make the model of what was found by a `fit` that Ctrl-C stopped; `report` as in `fit`."""
         if self._run is None:
             raise InvalidInput("nothing to finish: fit has not been called, or did not reach the search; call fit")
-        self._take(self._run)
+        self._take(self._run, report)
         return self
 
     def _dataset(self, X: Any, y: Any, target: str | None, weights: Any, groups: Any, times: Any) -> Dataset:
@@ -163,6 +172,14 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         roles |= {name: np.asarray(roles[name]) for name in ("weights", "groups") if _array_like(roles[name])}
         return Dataset.from_arrays(X, y, task=task, **roles)
 
+    def _shown(self) -> Progress:
+        """What shows progress here: in a notebook a picture, elsewhere lines; nothing unless it is wanted."""
+        if not self.verbose:
+            return Progress()
+        from headstart.fitting.notebook import NotebookProgress, in_notebook
+
+        return NotebookProgress() if in_notebook() else Lines()
+
     def _set_columns(self, dataset: Dataset) -> None:
         self.n_features_in_ = dataset.n_features
         if not dataset.is_sparse and not dataset.schema.by_position:
@@ -174,16 +191,44 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         for name in ("feature_names_in_", "model_", "_best"):
             self.__dict__.pop(name, None)
 
-    def _take(self, run: Run) -> None:
+    def _take(self, run: Run, report: bool = True) -> None:
         """The model of a run that has searched, and reports about it."""
         try:
             self.model_ = run.finish()
+            self.history_ = run.history
+            self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_.members)
+            self.failures_ = reports.failures(run.history)
+            self.notes_ = list(self.model_.notes)
+            if report and self.report_file is not None:
+                self.write_report(run.report_end)
         finally:
             run.progress.end(run)
-        self.history_ = run.history
-        self.leaderboard_ = reports.leaderboard(run.history, run.metric, self.model_.members)
-        self.failures_ = reports.failures(run.history)
-        self.notes_ = list(self.model_.notes)
+
+    def write_report(self, end: float | None = None, record: Record | None = None) -> bool:
+        """Write `report_file`, whatever happens: a report that fails is a warning, and costs no model.
+
+        Parameters
+        ----------
+        end
+            Unix time to be done at; what takes longer is left out.
+        record
+            See `report`.
+
+        Returns
+        -------
+        Whether it was written.
+        """
+        from headstart.fitting.evidence import REPORT_SECONDS
+
+        if self._run is not None:
+            self._run.progress.phase(self._run, "writing the report")
+        left = None if end is None else min(max(end - time.time(), _LEAST_REPORT_SECONDS), REPORT_SECONDS)
+        try:
+            self.report(self.report_file, time_budget=left, record=record)  # type: ignore[arg-type]
+        except Exception as error:
+            warn_user(f"the report could not be written, {type(error).__name__}: {error}; the model is not affected")
+            return False
+        return True
 
     # -- use --------------------------------------------------------------------------------------------------------
 
@@ -284,6 +329,63 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         metric = self._metric()
         return reports.permutation_importance(self.model_, ready, truth, metric, repeats, seed, progress, until)
 
+    def report(
+        self,
+        path: str | PathLike[str],
+        X: Any = None,
+        y: Any = None,
+        *,
+        time_budget: float | None = None,
+        record: Record | None = None,
+    ) -> None:
+        """Write a report about the fit and its model: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path
+            An existing file is replaced.
+        X, y
+            A test table, to score the model on; without y it must have the target's column.
+        time_budget
+            Seconds; 60 by default. What would take longer is left out, and the report says so.
+        record
+            What is known of the fit, where this object has been loaded from a file; see
+            `headstart.fitting.evidence.Record`.
+        """
+        from headstart.fitting.evidence import REPORT_SECONDS, Record, write_report
+
+        began = time.monotonic()
+        check_positive("time_budget", time_budget)
+        check_is_fitted(self, "model_")
+        writable_file(path)
+        test = None if X is None else self._test_rows(X, y)
+        seconds = REPORT_SECONDS if time_budget is None else time_budget
+        if record is None:
+            record = Record(seed=self.random_state or 0)
+            if self._run is not None:
+                record = Record.of(self._run)
+                if self.report_file is None:
+                    self._compare(self._run, 0.4 * seconds)
+        until = began + seconds
+        page = write_report(self.model_, record, self._metric(), test, until)
+        replace_file(path, lambda new: new.write_text(page, encoding="utf-8"))
+
+    def _compare(self, run: Run, seconds: float) -> None:
+        """Add scores of simple models to the summary, which a fit without a report has not."""
+        from headstart.fitting.assembly import Assembly
+        from headstart.fitting.references import LIGHTGBM, LINEAR
+
+        summary = self.model_.summary
+        if summary is None or summary.lightgbm is not None:
+            return
+        try:
+            run.compare(seconds)
+        finally:
+            run.release()
+        found = Assembly(run).reference_scores()
+        summary = replace(summary, linear=found.get(LINEAR), lightgbm=found.get(LIGHTGBM))
+        self.model_ = replace(self.model_, summary=summary)
+
     def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features and target, which may be a column of X; then rows without one are left out."""
         if y is not None:
@@ -348,6 +450,14 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         state.pop("_run", None)  # open files and processes
         state.pop("history_", None)
         return state
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: how good the model is once there is one, before that scikit-learn's diagram."""
+        if "model_" not in self.__dict__:
+            return str(super()._html_repr())
+        from headstart.fitting.notebook import estimator_html
+
+        return estimator_html(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

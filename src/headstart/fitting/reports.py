@@ -20,6 +20,7 @@ from headstart.data.values import blanked
 from headstart.errors import InvalidInput, check_positive, suggestion, warn_user
 from headstart.evaluation.scoring import Metric
 from headstart.fitting.model import Member, Model
+from headstart.fitting.notebook import Leaderboard
 from headstart.history import History
 from headstart.trials import Trial
 
@@ -52,7 +53,7 @@ def leaderboard(history: History, metric: Metric, members: Iterable[Member]) -> 
 
     found = [trial for trial in history if trial.outcome.ok]
     found.sort(key=lambda t: (not history.is_feasible(t), -t.proposal.fidelity.rows, *history.rank(t)))
-    return pd.DataFrame([row(i + 1, t) for i, t in enumerate(found)], columns=[*_COLUMNS, *bounds])
+    return Leaderboard([row(i + 1, t) for i, t in enumerate(found)], columns=[*_COLUMNS, *bounds])
 
 
 def in_words(trial: Trial, stages: list[str]) -> str:

@@ -28,12 +28,14 @@ from headstart.fitting.clock import within
 from headstart.fitting.model import Model
 from headstart.fitting.plan import make_plan, possible_splits
 from headstart.fitting.progress import Progress
+from headstart.fitting.references import LIGHTGBM, LINEAR, WithReferences, evaluate_references
 from headstart.fitting.refit import evaluate_all
 from headstart.fitting.saving import saved_size_of_fold
 from headstart.fitting.scratch import scratch_directory
 from headstart.fitting.settings import Settings, choose_space
 from headstart.fitting.shelf import CAPACITY, CAPACITY_BYTES, Shelf
 from headstart.fitting.simple import WithSimple
+from headstart.fitting.summary import linear_trial
 from headstart.history import History
 from headstart.knowledge.files import Knowledge, optimizer_in
 from headstart.metafeatures.tables import table_metafeatures
@@ -48,8 +50,10 @@ from headstart.task import Task
 from headstart.trials import Status, Trial
 
 if TYPE_CHECKING:
+    from headstart.constraints import Constraint
     from headstart.data.dataset import Dataset
     from headstart.data.splits import Splits
+    from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
 
@@ -66,6 +70,12 @@ _MODEL_SECONDS = 0.5
 """Of a processor, to choose an ensemble and its decisions."""
 _MOST_FOR_MODEL = 0.4
 """Of the time budget, for the model, however slow the machine is."""
+_REPORT_SHARE, _REPORT_LEAST, _REPORT_MOST = 0.06, 0.3, 6.0
+"""Of the time budget, for a report if one is wanted; seconds that are added to that, and most of them in all."""
+_REFERENCES_SHARE = 0.4
+"""Of the time for a report, for the models that it compares with."""
+_REFERENCES_SECONDS = 30.0
+"""For them without a time budget."""
 
 
 class Run:
@@ -143,6 +153,8 @@ class Run:
         self._considered: frozenset[int] = frozenset()
         """Trials that a model of an earlier process was made of, or could have been."""
         self.notes: list[str] = []
+        self.references: dict[str, Array] = {}
+        """What simple models predict, by name; see `headstart.fitting.references`."""
         self._on_metric = self._about_metric()
 
     def _checked(self, settings: Settings) -> Settings:
@@ -168,9 +180,7 @@ class Run:
         return [note]
 
     def _key(self, splits: Splits) -> str:
-        bounds = sorted((c.name, c.upper) for c in self.settings.bounds)
-        parts = [self.dataset.key, splits.key, self.metric.key, self.space.key, *([repr(bounds)] if bounds else [])]
-        return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
+        return task_key(self.dataset, splits, self.metric, self.space, self.settings.bounds)
 
     def _stem(self, key: str) -> str:
         """Prefix of the names of a task's studies."""
@@ -266,8 +276,23 @@ class Run:
 
     @property
     def end(self) -> float | None:
+        """Unix time at which the model must be there: the rest is for a report and for what the caller does with it."""
+        end = self.report_end
+        return None if end is None else end - (1 - _REFERENCES_SHARE) * self.report_seconds
+
+    @property
+    def report_end(self) -> float | None:
         """Unix time at which the budget ends, but for what the caller does with the model."""
         return None if self.settings.seconds is None else self.started + self.settings.seconds - self.reserve
+
+    @property
+    def report_seconds(self) -> float:
+        """What is kept of the time budget for a report and the references in it; more on a machine that is busy."""
+        seconds = self.settings.seconds
+        if self.settings.report_file is None or seconds is None:
+            return 0.0
+        usual = min(_REPORT_SHARE * seconds + _REPORT_LEAST, _REPORT_MOST)
+        return min(max(usual, 2 * _REPORT_LEAST * self._slowdown), 0.15 * seconds)
 
     @property
     def search_end(self) -> float | None:
@@ -282,7 +307,7 @@ class Run:
             return None
         loading = LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
         for_model = max(min(0.05 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
-        end = self.end - min(for_model, _MOST_FOR_MODEL * seconds)
+        end = self.end - min(for_model, _MOST_FOR_MODEL * seconds) - _REFERENCES_SHARE * self.report_seconds
         return end - self._for_refits(REFIT_SHARE * seconds) if self.refits else end
 
     def _for_refits(self, most: float) -> float:
@@ -380,7 +405,8 @@ class Run:
     def evaluator(self) -> Objective:
         """The objective, in a sandbox that stays until `release`, for its workers take seconds to start."""
         if self._evaluator is None:
-            self._evaluator = self.sandboxed(WithSimple(self.objective, self.dataset), self._stack)
+            usual = WithSimple(self.objective, self.dataset)
+            self._evaluator = self.sandboxed(WithReferences(usual, self.objective), self._stack)
         return self._evaluator
 
     def replan(self) -> None:
@@ -463,9 +489,23 @@ class Run:
         self.progress.making(self)
         self.notes = [*self.dataset.notes, *self._on_metric]
         try:
+            if self.settings.report_file is not None and self.candidates():
+                self.compare()
             return Assembly(self).make()
         finally:
             self.release()
+
+    def compare(self, seconds: float | None = None) -> None:
+        """Evaluate the references that the search has not: LightGBM with its defaults, perhaps a linear model.
+
+        `seconds` is their limit; by default what the budget keeps for them.
+        """
+        self.progress.phase(self, "fitting simple models to compare with")
+        if seconds is None:
+            budget = self.settings.seconds is not None
+            seconds = _REFERENCES_SHARE * self.report_seconds if budget else _REFERENCES_SECONDS
+        wanted = [LIGHTGBM] if linear_trial(self.history) is not None else [LIGHTGBM, LINEAR]
+        self.references = evaluate_references(self, wanted, seconds)
 
     def seed_of(self, number: int) -> int:
         """The seed that a trial was evaluated with."""
@@ -483,6 +523,15 @@ class Run:
 
     def _folds(self, trial: Trial) -> int:
         return min(trial.proposal.fidelity.folds or len(self.plan.splits), len(self.plan.splits))
+
+
+def task_key(
+    dataset: Dataset, splits: Splits, metric: Metric, space: PipelineSpace, constraints: Sequence[Constraint]
+) -> str:
+    """What the task of a fit is called in a store: a hash of all that its results depend on."""
+    bounds = sorted((c.name, c.upper) for c in constraints)
+    parts = [dataset.key, splits.key, metric.key, space.key, *([repr(bounds)] if bounds else [])]
+    return f"table-{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
 
 
 class _Callback:

@@ -34,6 +34,7 @@ from headstart.evaluation.constraints import pickled_size
 from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
+from headstart.fitting.notebook import Leaderboard
 from headstart.fitting.settings import PLACE, Parameters
 from headstart.fitting.summary import Summary
 from headstart.fitting.trusted import dump_models, load_models
@@ -66,7 +67,7 @@ def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> Non
     ModelFileError
         The file cannot be written, or the model has parts that are not of Headstart's own search spaces.
     """
-    header: dict[str, Any] = {"safe": safe, "estimator": _kind(estimator), "libraries": _versions()}
+    header: dict[str, Any] = {"safe": safe, "estimator": _kind(estimator), "libraries": versions()}
     if not safe:
         import cloudpickle
 
@@ -189,7 +190,8 @@ def _kind(estimator: Any) -> str:
     return name
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of Headstart and the libraries that predictions depend on."""
     found = {}
     for name in _LIBRARIES:
         try:
@@ -201,7 +203,7 @@ def _versions() -> dict[str, str]:
 
 def _compare_versions(header: Mapping[str, Any], path: str | PathLike[str]) -> None:
     """Warn where a library that predicts has another version now; later patches count as the same."""
-    ours, theirs = _versions(), header.get("libraries")
+    ours, theirs = versions(), header.get("libraries")
     if not isinstance(theirs, dict):
         raise damaged(path, ValueError("its header has no versions"))
     differ = [
@@ -286,8 +288,8 @@ def _restored(maker: Any, header: Mapping[str, Any], models: Mapping[str, Any]) 
     if model.classes is not None:
         estimator.classes_ = model.classes
     estimator.notes_ = [str(note) for note in header["notes"]]
-    for name in _TABLES:
-        setattr(estimator, name, _table(header["tables"][name]))
+    estimator.leaderboard_, estimator.failures_ = (_table(header["tables"][name]) for name in _TABLES)
+    estimator.leaderboard_ = Leaderboard(estimator.leaderboard_)
     if models["best"] is not None:
         _check_pipelines([models["best"]])
         estimator._best = models["best"]

@@ -100,6 +100,9 @@ class Parameters:
         Seed of everything random.
     store
         Directory or URL where trials are kept, so that a fit can be resumed in another process.
+    report_file
+        Where to write a report at the end of the fit: an HTML file, see `HeadstartClassifier.report`. A small part
+        of the time budget is kept for it. By default there is none.
     sandbox
         Evaluate pipelines in processes of their own, with limits. ``False`` evaluates in this process: limits are not
         enforced, but no process has to be started; for debugging.
@@ -133,6 +136,7 @@ class Parameters:
     missing: Iterable[str] = field(default=(), metadata=PROBLEM)
     random_state: int | None = field(default=0, metadata=PROBLEM)
     store: str | PathLike[str] | None = None
+    report_file: str | PathLike[str] | None = field(default=None, metadata=PLACE)
     sandbox: bool = True
     verbose: bool = False
 

@@ -58,6 +58,9 @@ class Summary:
     linear
         Score of the best linear model that was tried, with thresholds and calibration of its own where the model has
         them; None if none was.
+    lightgbm
+        Score of LightGBM with its defaults on the same folds, likewise; None unless there was a report to write, and
+        time for it.
     others
         Scores in other usual metrics, by name.
     rows
@@ -74,6 +77,7 @@ class Summary:
     others: Mapping[str, float] = field(default_factory=dict)
     rows: int = 0
     trained_rows: int = 0
+    lightgbm: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON types; `from_dict` is its inverse."""
@@ -91,25 +95,26 @@ class Summary:
         name = label_of(self.metric)
         between = "" if self.interval is None else f" (95 %: {self.interval[0]:.4g} to {self.interval[1]:.4g})"
         linear = "" if self.linear is None else f", the best linear model {self.linear:.4g}"
+        lightgbm = "" if self.lightgbm is None else f", LightGBM with its defaults {self.lightgbm:.4g}"
         others = ", ".join(f"{label_of(metric)} {value:.4g}" for metric, value in self.others.items())
         share = f"{self.trained_rows:,} of {self.rows:,}" if self.trained_rows < self.rows else f"all {self.rows:,}"
         return [
             f"{name} {self.score:.4g}{between} in validation",
-            f"a constant has {self.constant:.4g}{linear}",
+            f"a constant has {self.constant:.4g}{linear}{lightgbm}",
             *([others] if others else []),
             f"each model was fitted to {share} rows",
         ]
 
 
-def summarise(run: Run, judged: Array, linear: Array | None, proper: bool, trained_rows: int) -> Summary:
+def summarise(run: Run, judged: Array, references: Mapping[str, Array], proper: bool, trained_rows: int) -> Summary:
     """The summary of a model.
 
     Parameters
     ----------
     judged
         What the metric judges for each row of the table; NaN where it was not validated.
-    linear
-        The same of the best linear model; None if there is none.
+    references
+        The same of simple models, by the names of the fields.
     proper
         Whether these are probabilities, not weighted for thresholds.
     trained_rows
@@ -122,16 +127,23 @@ def summarise(run: Run, judged: Array, linear: Array | None, proper: bool, train
             value = _score(run, Metric(other, str(run.dataset.task)), judged)
             if np.isfinite(value):
                 others[other] = natural(other, value)
+    scores = scores_of(run, references)
     return Summary(
         name,
         natural(name, _score(run, run.metric, judged)),
         _interval(run, judged),
         natural(name, run.metric.to_score(constant_loss(run))),
-        None if linear is None else natural(name, _score(run, run.metric, linear)),
+        scores.get("linear"),
         others,
         run.dataset.n_rows,
         trained_rows,
+        scores.get("lightgbm"),
     )
+
+
+def scores_of(run: Run, judged: Mapping[str, Array]) -> dict[str, float]:
+    """What the metric says of several predictions, as people write it."""
+    return {name: natural(run.metric.name, _score(run, run.metric, found)) for name, found in judged.items()}
 
 
 def linear_trial(history: History) -> Trial | None:
@@ -194,26 +206,49 @@ def constant_loss(run: Run) -> float:
 
 def _interval(run: Run, judged: Array) -> tuple[float, float] | None:
     """Where 95 % of the scores lie when the validated rows are drawn again, with replacement."""
-    rng, known_rows = np.random.default_rng(run.settings.seed), is_predicted(judged)
+    known_rows = is_predicted(judged)
     parts = [valid[known_rows[valid]] for _, valid in run.plan.splits]
     left = np.inf if run.end is None else 0.1 * (run.end - time.time())
     end = time.time() + min(SECONDS, left) if run.settings.seconds is not None else np.inf
-    rows = np.unique(np.concatenate(parts))
-    units = _units(run.dataset.groups, rows, run.dataset.n_rows)
-    n = int(units.max()) + 1
-    share = min(1.0, RESAMPLED_ROWS / len(rows))
+    units = _units(run.dataset.groups, np.unique(np.concatenate(parts)), run.dataset.n_rows)
+    return resampled(
+        lambda drawn: natural(run.metric.name, _score(run, run.metric, judged, drawn)),
+        parts,
+        units,
+        run.settings.seed,
+        end,
+    )
+
+
+def resampled(
+    score: Callable[[list[Rows]], float], parts: Sequence[Rows], units: Rows, seed: int, end: float = np.inf
+) -> tuple[float, float] | None:
+    """Where 95 % of the scores lie when rows are drawn again, with replacement; None if there was no time for enough.
+
+    Parameters
+    ----------
+    score
+        Of parts with rows that may be in them several times.
+    parts
+        Rows that are scored together.
+    units
+        What is drawn together with each row, see `_units`.
+    end
+        Unix time.
+    """
+    rng, n, rows = np.random.default_rng(seed), int(units.max()) + 1, len(np.unique(np.concatenate(parts)))
+    share = min(1.0, RESAMPLED_ROWS / rows)
     scores: list[float] = []
     while len(scores) < RESAMPLES and time.time() < end:
         counts = np.bincount(rng.integers(n, size=max(2, round(share * n))), minlength=n)
         drawn = [np.repeat(part, counts[units[part]]) for part in parts]
         if any(len(part) for part in drawn):
-            scores.append(_score(run, run.metric, judged, [part for part in drawn if len(part)]))
-    known = np.array([score for score in scores if np.isfinite(score)])
+            scores.append(score([part for part in drawn if len(part)]))
+    known = np.array([found for found in scores if np.isfinite(found)])
     if len(known) < LEAST_RESAMPLES:
         return None
     low, high = np.quantile(known.mean() + (known - known.mean()) * np.sqrt(share), [0.025, 0.975])
-    ends = sorted(natural(run.metric.name, float(score)) for score in (low, high))
-    return ends[0], ends[1]
+    return float(low), float(high)
 
 
 def _units(groups: Any, rows: Rows, n_rows: int) -> Rows:
