@@ -5,6 +5,11 @@ import signal
 import sys
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # time decides no test
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "space")]  # tests share `fakes` and `strategies`
 
