@@ -298,6 +298,13 @@ def predict(
     model: Model,
     table: Table,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, a column per class.")] = False,
+    coverage: Annotated[
+        float | None,
+        option(
+            metavar="SHARE",
+            help="Also what contains the true value so often, such as 0.9: bounds of a number, or a column per class.",
+        ),
+    ] = None,
     id: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Column of the table to carry along; may be repeated.", show_default=False),
@@ -313,11 +320,12 @@ def predict(
     Examples:
       headstart predict train.headstart new.csv > predictions.csv
       headstart predict train.headstart new.csv --proba --out predictions.parquet
+      headstart predict train.headstart new.csv --coverage 0.9
       headstart predict train.headstart new.csv --id customer --out predictions.csv
     """
     from headstart.cli.predict import predict as run
 
-    run(model, table, proba, id or [], out)
+    run(model, table, proba, coverage, id or [], out)
 
 
 @app.command(rich_help_panel=_USE)

@@ -32,6 +32,7 @@ from headstart.data.schema import Schema
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel, warn_user
 from headstart.evaluation.constraints import pickled_size
 from headstart.fitting.container import damaged, read_container, write_container
+from headstart.fitting.conformal import BYTES_PER_SCORE, MOST_SCORES, Conformity
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
 from headstart.fitting.settings import PLACE, Parameters
@@ -74,7 +75,11 @@ def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> Non
         return
     model: Model = estimator.model_
     params, notes = _params(estimator)
-    models = {"members": [list(m.models) for m in model.members], "best": estimator.__dict__.get("_best")}
+    models = {
+        "members": [list(m.models) for m in model.members],
+        "best": estimator.__dict__.get("_best"),
+        "conformity": None if model.conformity is None else vars(model.conformity),
+    }
     header |= {
         "params": params,
         "columns": {"count": int(estimator.n_features_in_), "named": hasattr(estimator, "feature_names_in_")},
@@ -96,19 +101,22 @@ def _check_size(estimator: Any, path: str | PathLike[str]) -> None:
             warn_user(f"{path} does not satisfy {bound}: it has {bound.shown(size)}")
 
 
-def saved_size(models: Sequence[Any], header: Mapping[str, Any] | None = None) -> float:
+def saved_size(models: Sequence[Any], header: Mapping[str, Any] | None = None, validated: int = 0) -> float:
     """Bytes of a file with these fitted pipelines as its model, to compare with a bound before there is one.
 
     Parameters
     ----------
     header
         What else will be in it and may be large, as JSON types: schema and tables.
+    validated
+        Validation rows, of which scores will be in it.
     """
     try:
         content = dump_models({"members": [list(models)], "best": None})
     except ModelFileError:  # it has parts of the user's own, so the file will be a pickle
         return pickled_size(models) + HEADER_BYTES
-    return float(len(content) + len(zlib.compress(encode(header or {}, "header").encode())) + HEADER_BYTES)
+    scores = BYTES_PER_SCORE * min(validated, MOST_SCORES)
+    return float(len(content) + len(zlib.compress(encode(header or {}, "header").encode())) + scores + HEADER_BYTES)
 
 
 def saved_size_of_fold(model: Any, X: Any, y: Any, predictions: Any) -> float:  # noqa: ARG001
@@ -243,7 +251,7 @@ def _short(value: Any) -> str:
 
 def _described(model: Model) -> dict[str, Any]:
     return {
-        **model.__getstate__(),
+        **{name: value for name, value in model.__getstate__().items() if name != "conformity"},
         "schema": model.schema.to_dict(),
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
@@ -278,7 +286,7 @@ def _restored(maker: Any, header: Mapping[str, Any], models: Mapping[str, Any]) 
             if name in known
         }
     )
-    model = _model(header["model"], models["members"])
+    model = _model(header["model"], models)
     estimator.model_ = model
     estimator.n_features_in_ = int(header["columns"]["count"])
     if header["columns"]["named"]:
@@ -294,8 +302,8 @@ def _restored(maker: Any, header: Mapping[str, Any], models: Mapping[str, Any]) 
     return estimator
 
 
-def _model(content: Mapping[str, Any], models: Any) -> Model:
-    described = content["members"]
+def _model(content: Mapping[str, Any], held: Mapping[str, Any]) -> Model:
+    described, models = content["members"], held["members"]
     if len(described) != len(models) or not described:
         raise ValueError(f"it describes {len(described)} members and contains {len(models)}")
     for found in models:
@@ -327,7 +335,15 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         content.get("validation_score"),
         content.get("refit"),
         Summary.from_dict(summary) if (summary := content.get("summary")) else None,
+        None if (conformity := held.get("conformity")) is None else _conformity(conformity),
     )
+
+
+def _conformity(content: Mapping[str, Any]) -> Conformity:
+    scores, groups, held_out = (content[name] for name in ("scores", "groups", "held_out"))
+    if [a.dtype for a in (scores, groups, held_out)] != [np.float32, np.int32, np.bool_] or held_out.ndim != 2:
+        raise ValueError("scores of validation rows have other types")
+    return Conformity(scores, groups, held_out)
 
 
 def _check_pipelines(models: Any) -> None:
