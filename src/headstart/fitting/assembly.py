@@ -25,9 +25,10 @@ from headstart.fitting import reports
 from headstart.fitting.conformal import Conformity
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
+from headstart.fitting.explain import make_reference
 from headstart.fitting.model import Member, Model
 from headstart.fitting.refit import RefitObjective, changes_for_all_rows, evaluate_all
-from headstart.fitting.saving import UNSATISFIED, saved_size, table_content
+from headstart.fitting.saving import UNSATISFIED, reference_content, saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
 from headstart.fitting.summary import constant_loss, linear_trial, summarise
@@ -35,6 +36,8 @@ from headstart.space.pipeline import Pipeline
 from headstart.trials import Fidelity, Limits, Status, Trial
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headstart.fitting.run import Run
 
 Array = NDArray[np.float64]
@@ -229,7 +232,9 @@ class Assembly:
         """What a file holds besides the fitted pipelines, as far as it may be large."""
         run = self.run
         tables = [reports.leaderboard(run.history, run.metric, [member]), reports.failures(run.history)]
-        return {"schema": run.dataset.schema.to_dict(), "tables": [table_content(table) for table in tables]}
+        reference = reference_content(self._reference())
+        tables_ = [table_content(table) for table in tables]
+        return {"schema": run.dataset.schema.to_dict(), "tables": tables_, "reference": reference}
 
     def _decisions_within_bounds(
         self, trial: Trial, predictions: Array, rows: NDArray[np.int64]
@@ -289,7 +294,12 @@ class Assembly:
             refit,
             summary,
             conformity,
+            self._reference(),
         )
+
+    def _reference(self) -> pd.DataFrame | None:
+        data = self.run.dataset
+        return make_reference(data.X, data.schema, self.run.settings.seed)
 
     def _linear(self) -> Array | None:
         """What the metric judges of the best linear model that was tried, calibrated and tuned as the model is."""

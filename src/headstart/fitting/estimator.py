@@ -24,6 +24,7 @@ from headstart.fitting.progress import Lines, Progress
 from headstart.fitting.settings import Parameters, Settings
 
 if TYPE_CHECKING:
+    from headstart.fitting.explain import Explanation
     from headstart.fitting.run import Run
     from headstart.fitting.summary import Summary
     from headstart.history import History
@@ -283,6 +284,23 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         until = None if time_budget is None else began + time_budget
         metric = self._metric()
         return reports.permutation_importance(self.model_, ready, truth, metric, repeats, seed, progress, until)
+
+    def explain(self, X: Any, *, background: Any = None) -> Explanation:
+        """How much each column of the table contributes to each prediction, by shap; needs ``headstart[explain]``.
+
+        Parameters
+        ----------
+        X
+            Rows to explain.
+        background
+            A table of rows to compare with; contributions sum to the difference from their mean prediction. By default
+            values that the model keeps of its training table, see `headstart.fitting.explain`.
+        """
+        from headstart.fitting.explain import explain
+
+        model = self._fitted
+        given = None if background is None else model.schema.apply(self._checked(background))
+        return explain(model, model.schema.apply(self._checked(X)), given)
 
     def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features and target, which may be a column of X; then rows without one are left out."""

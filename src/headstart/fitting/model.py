@@ -18,6 +18,8 @@ from headstart.fitting.decisions import Decisions
 from headstart.space.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headstart.data.schema import Schema
     from headstart.evaluation.scoring import Metric
     from headstart.fitting.summary import Summary
@@ -113,6 +115,8 @@ class Model:
         How good it is; None for the simple model.
     conformity
         How far off predictions for validation rows were; None for the simple model.
+    reference
+        Values of the columns that explanations compare with, see `headstart.fitting.explain`; None for a sparse matrix.
     """
 
     schema: Schema
@@ -128,6 +132,7 @@ class Model:
     refit: str | None = None
     summary: Summary | None = None
     conformity: Conformity | None = None
+    reference: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
         """In a line; the members are in `members` and on the leaderboard."""

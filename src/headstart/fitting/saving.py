@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 
 from headstart.constraints import parse_constraints
+from headstart.data.columns import Kind
 from headstart.data.schema import Schema
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel, warn_user
 from headstart.evaluation.constraints import pickled_size
@@ -252,6 +253,7 @@ def _short(value: Any) -> str:
 def _described(model: Model) -> dict[str, Any]:
     return {
         **{name: value for name, value in model.__getstate__().items() if name != "conformity"},
+        "reference": reference_content(model.reference),
         "schema": model.schema.to_dict(),
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
@@ -261,6 +263,33 @@ def _described(model: Model) -> dict[str, Any]:
         "decisions": vars(model.decisions),
         "summary": None if model.summary is None else model.summary.to_dict(),
     }
+
+
+def reference_content(reference: pd.DataFrame | None) -> dict[str, list[Any]] | None:
+    """The columns of a reference as JSON types: numbers, texts, moments in microseconds; without those that are empty."""
+    if reference is None:
+        return None
+    found = {}
+    for name, column in reference.items():
+        if column.notna().any():
+            values = column.astype("int64") if column.dtype.kind == "M" else column
+            plain = values.astype(object).where(column.notna(), None)
+            found[str(name)] = plain.tolist()
+    return found
+
+
+def _reference(content: Mapping[str, Any] | None, schema: Schema) -> pd.DataFrame | None:
+    if content is None:
+        return None
+    rows = max(map(len, content.values()), default=1)
+    columns: dict[str, Any] = {}
+    for name, spec in schema.columns.items():
+        held = content.get(name, [None] * rows)
+        if spec.kind is Kind.DATE:
+            columns[name] = pd.to_datetime(pd.Series(held, dtype="Int64"), unit="us")
+        elif spec.kind not in (Kind.ID, Kind.CONSTANT):
+            columns[name] = pd.Series(held, dtype=object)
+    return schema.convert(pd.DataFrame(columns))  # type: ignore[no-any-return]
 
 
 def _labels_content(classes: Any) -> dict[str, Any]:
@@ -312,8 +341,9 @@ def _model(content: Mapping[str, Any], held: Mapping[str, Any]) -> Model:
     factors, folds = decisions["factors"], int(decisions.get("folds", 1))
     if not 1 <= folds <= max(map(len, models)):
         raise ValueError(f"it has the models of {max(map(len, models))} folds, not of {folds}")
+    schema = Schema.from_dict(content["schema"])
     return Model(
-        Schema.from_dict(content["schema"]),
+        schema,
         content["task"],
         None if labels is None else _labels(labels),
         tuple(
@@ -336,6 +366,7 @@ def _model(content: Mapping[str, Any], held: Mapping[str, Any]) -> Model:
         content.get("refit"),
         Summary.from_dict(summary) if (summary := content.get("summary")) else None,
         None if (conformity := held.get("conformity")) is None else _conformity(conformity),
+        _reference(content.get("reference"), schema),
     )
 
 
