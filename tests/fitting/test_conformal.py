@@ -94,7 +94,7 @@ def test_a_coverage_that_is_none(coverage):
 def test_more_coverage_than_the_rows_allow():
     kept = Conformity.of(np.zeros(9), np.arange(9.0), np.arange(9), [(np.arange(0), np.arange(9))])
     assert kept.intervals(np.zeros((1, 1)), 0.9).tolist() == [[-8, 8]]
-    with pytest.raises(InvalidInput, match="coverage must be at most 0.9 with 9 validation rows, got 0.91"):
+    with pytest.raises(InvalidInput, match=r"coverage must be at most 0\.9 with 9 validation rows, got 0\.91"):
         kept.intervals(np.zeros((1, 1)), 0.91)
 
 
@@ -155,7 +155,7 @@ def test_sets_of_a_fit_cover_new_rows(rows, tmp_path):
     assert (model.predict_set(X[400:], 0.99) >= sets).all()
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(load(tmp_path / "m").predict_set(X[400:], 0.9), sets)
-    with pytest.raises(InvalidInput, match="coverage must be between 0 and 1, such as 0.9, got 2"):
+    with pytest.raises(InvalidInput, match=r"coverage must be between 0 and 1, such as 0\.9, got 2"):
         model.predict_set(X[400:], 2)
 
 

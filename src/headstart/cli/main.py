@@ -376,6 +376,51 @@ def importance(
 
 
 @app.command(rich_help_panel=_USE)
+def explain(
+    model: Model,
+    table: Table,
+    rows: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="How many rows, from the first on.")] = 5,
+    label: Annotated[
+        str | None, option("--class", metavar="LABEL", help="Explain the probability of this class.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show how much each column contributes to each prediction.
+
+    Contributions are Shapley values: with the prediction for typical values of
+    all columns they sum to the prediction for the row.
+
+    \b
+    Example:
+      headstart explain train.headstart new.csv --rows 3
+    """
+    from headstart.cli.explain import explain as run
+
+    run(model, table, rows, label, json)
+
+
+@app.command(rich_help_panel=_USE)
+def serve(
+    model: Model,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for any that is free.")] = 8000,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; by default only this machine can reach it.")
+    ] = "127.0.0.1",
+) -> None:
+    """Answer requests for predictions over HTTP.
+
+    The page at the address shows how; /openapi.json is for programs.
+
+    \b
+    Example:
+      headstart serve train.headstart --port 8000
+    """
+    from headstart.cli.serve import serve as run
+
+    run(model, host, port)
+
+
+@app.command(rich_help_panel=_USE)
 def export(
     model: Model,
     out: Annotated[

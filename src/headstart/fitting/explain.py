@@ -189,9 +189,7 @@ def _shap() -> Any:
     return shap
 
 
-def _of_any(
-    shap: Any, model: Model, ready: Any, reference: Any, names: Sequence[str], seed: int
-) -> tuple[Array, str]:
+def _of_any(shap: Any, model: Model, ready: Any, reference: Any, names: Sequence[str], seed: int) -> tuple[Array, str]:
     """By predictions alone.
 
     shap sees a matrix of numbers: in place of a value, the first row that has it. So equal values are equal, and rows
@@ -268,7 +266,9 @@ def _of_model(
     return np.asarray(found[:, [order.index(name) for name in names]])
 
 
-def _inputs(before: Sequence[Any], ready: Any, reference: Any, names: Sequence[str]) -> tuple[list[str], Any, Any] | None:
+def _inputs(
+    before: Sequence[Any], ready: Any, reference: Any, names: Sequence[str]
+) -> tuple[list[str], Any, Any] | None:
     """Names of the inputs of the last step, and both tables as it gets them; None if an input is not one column."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer

@@ -32,8 +32,8 @@ from headstart.data.columns import Kind
 from headstart.data.schema import Schema
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel, warn_user
 from headstart.evaluation.constraints import pickled_size
-from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.conformal import BYTES_PER_SCORE, MOST_SCORES, Conformity
+from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
 from headstart.fitting.settings import PLACE, Parameters
@@ -266,7 +266,7 @@ def _described(model: Model) -> dict[str, Any]:
 
 
 def reference_content(reference: pd.DataFrame | None) -> dict[str, list[Any]] | None:
-    """The columns of a reference as JSON types: numbers, texts, moments in microseconds; without those that are empty."""
+    """The columns of a reference as JSON types: numbers, texts, moments in microseconds; without empty ones."""
     if reference is None:
         return None
     found = {}
