@@ -3,8 +3,8 @@
 DIR holds ``index.csv`` and ``regression/NAME.parquet``, ``classification/NAME.parquet`` with a column ``target``. A
 model is fitted to at most 1,500 rows of each table; at least 500 others are test rows. Beside it stands MAPIE: CV+ with
 five folds around histogram gradient boosting of scikit-learn with its defaults, on the same rows. Tables are taken in
-the order of the index, one of each group; results are appended to the file that ``--out`` names, and those that are there
-already are not computed again.
+the order of the index, one of each group; results are appended to the file that ``--out`` names, and those that are
+there already are not computed again.
 """
 
 from __future__ import annotations

@@ -426,16 +426,26 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it; printed by default.")
     ] = None,
+    onnx: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the fitted model as an ONNX file instead.")
+    ] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="With --onnx: the best pipeline alone, not the ensemble.")
+    ] = False,
 ) -> None:
-    """Write the best pipeline as a Python script that does not need Headstart.
+    """Write the best pipeline as a Python script, or the model as an ONNX file; neither needs Headstart.
 
     \b
-    Example:
+    Examples:
       headstart export train.headstart --out pipeline.py
+      headstart export train.headstart --onnx model.onnx
     """
-    from headstart.cli.predict import export as run
+    from headstart.cli.predict import export, export_onnx
 
-    run(model, out)
+    if onnx is None:
+        export(model, out, best)
+    else:
+        export_onnx(model, onnx, best, out)
 
 
 @app.command(rich_help_panel=_KNOW)

@@ -79,12 +79,12 @@ def _check_out(out: Path, others: tuple[Path, ...]) -> None:
     check_apart(out, others)
 
 
-def check_apart(out: Path, others: tuple[Path, ...]) -> None:
+def check_apart(out: Path, others: tuple[Path, ...], option: str = "--out") -> None:
     """Raise `InvalidInput` if `out` cannot be written, or that would overwrite one of the others."""
     writable_file(out)
     for other in others:
         if out.exists() and other.exists() and out.samefile(other):
-            raise InvalidInput(f"--out would overwrite {other}; choose another file")
+            raise InvalidInput(f"{option} would overwrite {other}; choose another file")
 
 
 def _write(found: pd.DataFrame, out: Path) -> None:
@@ -94,8 +94,21 @@ def _write(found: pd.DataFrame, out: Path) -> None:
         replace_file(out, lambda new: found.to_csv(new, index=False, lineterminator="\n"))
 
 
-def export(model: Path, out: Path | None) -> None:
+def export_onnx(model: Path, path: Path, best: bool, out: Path | None) -> None:
+    """Write the fitted model as an ONNX file."""
+    if out is not None:
+        raise InvalidInput("give --onnx or --out, not both")
+    check_apart(path, (find_model(model),), "--onnx")
+    estimator = load_model(model)
+    with using(model):
+        estimator.export_onnx(path, best=best)
+    typer.echo(f"{path} takes {', '.join(estimator.model_.schema.names[:5])}, … and needs only onnxruntime")
+
+
+def export(model: Path, out: Path | None, best: bool = False) -> None:
     """Write the script that builds and fits the best pipeline without Headstart."""
+    if best:
+        raise InvalidInput("--best is for --onnx; the script is always of the best pipeline")
     file = find_model(model)
     report = file.with_name("report.json")
     table = str(read_json(report).get("table", "table.csv")) if report.exists() else "table.csv"

@@ -361,6 +361,27 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return export_code(self, table)
 
+    def export_onnx(self, path: str | PathLike[str], *, best: bool = False) -> None:
+        """Write the fitted model as an ONNX file, from raw columns to probabilities; needs ``headstart[onnx]``.
+
+        See `headstart.fitting.onnx_export` for the inputs.
+
+        Parameters
+        ----------
+        best
+            The best pipeline alone instead of the ensemble.
+        """
+        from headstart.fitting.onnx_export import export_onnx
+
+        export_onnx(self._fitted, path, best)
+
+    def serve(self, host: str = "127.0.0.1", port: int = 8000) -> None:
+        """Answer requests for predictions over HTTP, until interrupted; see `headstart.fitting.serving`."""
+        from headstart.fitting.serving import Server
+
+        with Server(self._fitted, host, port) as server:
+            server.serve_forever()
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("_run", None)  # open files and processes

@@ -35,7 +35,7 @@ from headstart.data.columns import Kind
 from headstart.errors import InvalidInput, MissingDependency, printable
 from headstart.evaluation.prediction import fingerprint, pipeline_steps
 from headstart.files import replace_file, writable_file
-from headstart.fitting.onnx_trees import NotConvertible, Trees, trees_of
+from headstart.fitting.onnx_trees import NotConvertible, Trees, forest, trees_of
 
 if TYPE_CHECKING:
     from headstart.data.schema import Schema
@@ -138,19 +138,31 @@ def to_onnx(model: Model, best: bool = False) -> Any:
                     warnings.simplefilter("ignore")
                     found = graph.model(fitted, model.shape)
             except NotConvertible as error:
-                failures[str(error)] = member.pipeline.algorithms[-1]
+                failures[str(error)] = _algorithm(error.step, member.pipeline.algorithms)
                 break
             for part, share in enumerate(shares.tolist()):
                 if share:
                     sums[part].append(graph.add("Mul", found, graph.constant(np.float32(weight * share))))
     if failures:
-        estimators = sorted(set(failures.values()))
+        names = sorted(set(failures.values()))
         raise InvalidInput(
             f"cannot be converted to ONNX: {'; '.join(failures)}. Fit again with exclude (--exclude "
-            f"{' --exclude '.join(estimators)}), or export the best pipeline alone"
+            f"{' --exclude '.join(names)}){'' if best else ', or export the best pipeline alone'}"
         )
     totals = [graph.add("Sum", *names) for names in sums]
     return graph.finished(model, totals)
+
+
+def _algorithm(step: str, among: Sequence[str]) -> str:
+    """The name by which search spaces know a class, of those in a pipeline; its estimator if there is none."""
+    from headstart.space import catalog
+
+    for space in ("classification", "regression"):
+        for stage in catalog.load(space).stages:
+            for algorithm in stage.algorithms:
+                if algorithm.name in among and (algorithm.path or "").endswith(f":{step}"):
+                    return algorithm.name
+    return among[-1]
 
 
 @dataclass
@@ -241,12 +253,18 @@ class _Graph:
         *before, last = pipeline_steps(fitted)
         state: Any = None
         key: tuple[str, ...] = ()
-        for step in before:
-            key = (*key, fingerprint(step))
-            if key not in self._done:
-                self._done[key] = self.step(step, state)
-            state = self._done[key]
-        return self.estimator(last, state, shape)
+        step = last
+        try:
+            for step in before:
+                key = (*key, fingerprint(step))
+                if key not in self._done:
+                    self._done[key] = self.step(step, state)
+                state = self._done[key]
+            step = last
+            return self.estimator(last, state, shape)
+        except NotConvertible as error:
+            error.step = type(getattr(step, "estimator_", step)).__name__
+            raise
 
     def step(self, step: Any, state: Any) -> Any:
         """What a transformer makes of columns, or of a matrix."""
@@ -472,9 +490,13 @@ class _Graph:
             found = self.booster(last, state)
         else:
             inner = getattr(last, "model_", last)
+            grown = _grown(inner)
             if shape and not hasattr(inner, "predict_proba"):
                 raise NotConvertible(f"{type(last).__name__}, which has no probabilities of its own")
-            found = self.cast(self.converted(inner, self.matrix(state), 1 if shape else 0), np.float32)
+            if grown is not None:
+                found = self.trees(forest(grown, len(inner.classes_) if shape else 1), state)
+            else:
+                found = self.cast(self.converted(inner, self.matrix(state), 1 if shape else 0), np.float32)
             if not shape:
                 found = self.add("Reshape", found, self.constant(np.array([-1, 1], dtype=np.int64)))
             if isinstance(last, ScaledTarget):
@@ -611,6 +633,17 @@ class _Graph:
         labels = model.classes.astype(np.int64) if plain else np.array([str(c) for c in model.classes.tolist()], object)
         kinds = self.onnx.TensorProto
         return self.add("Gather", self.constant(labels), places), kinds.INT64 if plain else kinds.STRING
+
+
+def _grown(estimator: Any) -> list[Any] | None:
+    """The trees whose mean an estimator of scikit-learn predicts; None for others."""
+    from sklearn import ensemble, tree
+
+    forests = ensemble.RandomForestClassifier | ensemble.ExtraTreesClassifier
+    if isinstance(estimator, forests | ensemble.RandomForestRegressor | ensemble.ExtraTreesRegressor):
+        return [member.tree_ for member in estimator.estimators_] if estimator.n_outputs_ == 1 else None
+    single = isinstance(estimator, tree.DecisionTreeClassifier | tree.DecisionTreeRegressor)
+    return [estimator.tree_] if single and estimator.n_outputs_ == 1 else None
 
 
 def _chain(step: Any) -> list[Any]:

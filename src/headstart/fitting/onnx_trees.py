@@ -1,8 +1,9 @@
-"""Boosted trees of four libraries in one form, and that form as a node of ONNX.
+"""Trees of four libraries in one form, from which a node of ONNX is made.
 
-The converters of other projects leave out splits by sets of categories, which most boosters of ours have. Here such a
-split looks at an input of its own, which is 1 where the category is in the set. Thresholds are kept in double
-precision, or in single precision where the library itself rounds its inputs to that.
+The converters of other projects leave out splits by sets of categories, which most boosters of ours have, and where
+forests send missing values. Here a split by categories looks at an input of its own, which is 1 where the category is in
+the set. Thresholds are kept in double precision, or in single precision where the library itself rounds its inputs to
+that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ Array = NDArray[np.float64]
 
 
 class NotConvertible(Exception):
-    """Says which part cannot be converted."""
+    """Says which part cannot be converted; `step` is the class of the step of the pipeline that it belongs to."""
+
+    step = ""
 
 
 @dataclass
@@ -149,7 +152,7 @@ def _xgboost(booster: Any, outputs: int) -> Trees:
                 inside = sets[node] | ({-1} if not tree["default_left"][node] else frozenset())
                 found.split_set(node, column, frozenset(inside), no, yes)
             else:
-                found.split(node, column, value, yes, no, bool(tree["default_left"][node]))
+                found.split(node, column, _single(value), yes, no, bool(tree["default_left"][node]))
     row = np.zeros((1, booster.n_features_in_))
     margin = model.predict(booster._rows(row), output_margin=True).reshape(-1).astype(np.float64)
     found.bias = margin - found.sums(row[0])
@@ -222,7 +225,29 @@ def _catboost(booster: Any, outputs: int) -> Trees:
                 split = splits[level]
                 column = split["float_feature_index"]
                 yes, no = 2 * node + 1, 2 * node + 2
-                found.split(node, columns[column], split["border"], yes, no, missing_yes[column])
+                found.split(node, columns[column], _single(split["border"]), yes, no, missing_yes[column])
+    return found
+
+
+def _single(value: float) -> float:
+    """A number of single precision: its text has the fewest digits that name it, which is another one in double."""
+    return float(np.float32(value))
+
+
+def forest(trees: Sequence[Any], outputs: int) -> Trees:
+    """The mean of decision trees of scikit-learn: numbers, or shares of classes."""
+    found = Trees(outputs, single=True, bias=np.zeros(outputs))
+    for tree in trees:
+        found.trees += 1
+        values = tree.value[:, 0, :]
+        values = values / values.sum(axis=1, keepdims=True) if outputs > 1 else values
+        for node, (yes, no) in enumerate(zip(tree.children_left.tolist(), tree.children_right.tolist(), strict=True)):
+            if yes < 0:
+                for output in range(outputs):
+                    found.leaf(node, output, float(values[node, output]) / len(trees))
+            else:
+                missing = bool(tree.missing_go_to_left[node])
+                found.split(node, int(tree.feature[node]), float(tree.threshold[node]), yes, no, missing)
     return found
 
 

@@ -10,7 +10,8 @@
 
 Whatever is wrong with a request is a 4xx with a reason, as ``{"error": ...}``, and the server goes on. A request that
 is too large is refused before it is read; one that does not come in time, and connections beyond `MOST_CONNECTIONS`,
-are closed. There is no authentication and no encryption: keep it on the loopback address, or behind a proxy that has both.
+are closed. There is no authentication and no encryption: keep it on the loopback address, or behind a proxy that has
+both.
 """
 
 from __future__ import annotations
