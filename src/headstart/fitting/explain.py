@@ -45,6 +45,8 @@ REFERENCE_ROWS = 20
 REFERENCE_CELLS = 20_000
 """Most cells of the reference; wide tables have fewer rows of it, `_LEAST_ROWS` at least."""
 _LEAST_ROWS = 5
+_SORTED_ROWS = 1_000
+"""Most training rows that are looked at for the reference."""
 FEW_COLUMNS = 8
 ROWS_PER_PREDICTION = 4_000
 """About how many rows are predicted to explain one; a default ensemble on 20 columns takes half a second for them."""
@@ -135,15 +137,16 @@ def make_reference(X: Any, schema: Schema, seed: int = 0) -> pd.DataFrame | None
         return None
     rng = np.random.default_rng(seed)
     n = min(REFERENCE_ROWS, max(_LEAST_ROWS, REFERENCE_CELLS // max(1, X.shape[1])), len(X))
+    if len(X) > _SORTED_ROWS:
+        X = X.iloc[np.sort(rng.choice(len(X), _SORTED_ROWS, replace=False))]
     places = ((np.arange(n) + 0.5) / n * len(X)).astype(np.int64)
     found = {}
     for name, kind in schema.kinds.items():
         if kind in (Kind.ID, Kind.CONSTANT):
             continue
-        column = X[name]
-        chosen = rng.permutation(column.argsort(kind="stable").to_numpy()[places])
-        values = column.array.take(np.full(n, -1) if kind is Kind.TEXT else chosen, allow_fill=True)
-        found[name] = values
+        values = X[name].array
+        chosen = np.full(n, -1) if kind is Kind.TEXT else rng.permutation(values.argsort(kind="stable")[places])
+        found[name] = values.take(chosen, allow_fill=True)
     return completed(pd.DataFrame(found, index=pd.RangeIndex(n)), schema)
 
 

@@ -1,9 +1,9 @@
 """Trees of four libraries in one form, from which a node of ONNX is made.
 
 The converters of other projects leave out splits by sets of categories, which most boosters of ours have, and where
-forests send missing values. Here a split by categories looks at an input of its own, which is 1 where the category is in
-the set. Thresholds are kept in double precision, or in single precision where the library itself rounds its inputs to
-that.
+forests send missing values. Here a split by categories looks at an input of its own, which is 1 where the category is
+in the set. Thresholds are kept in double precision, or in single precision where the library itself rounds its inputs
+to that.
 """
 
 from __future__ import annotations
