@@ -43,7 +43,7 @@ class MlflowLog(Progress):
     --------
     ::
 
-        log = MlflowLog("churn", "sqlite:///mlflow.db")
+        log = MlflowLog("churn", "http://127.0.0.1:5000")
         model = HeadstartClassifier(time_budget=60).fit(X, y, progress=log)
         log.log_model(model)
     """

@@ -72,7 +72,7 @@ class Trees:
 
     def sums(self, row: Array) -> Array:
         """The sums for a row of numbers and codes, NaN where missing, without the bias."""
-        inner = {(tree, node): rest for tree, node, *rest in self.nodes}
+        inner = {(tree, node): (what, threshold, ways) for tree, node, what, threshold, *ways in self.nodes}
         ends: dict[tuple[int, int], list[tuple[int, float]]] = {}
         for tree, node, output, value in self.leaves:
             ends.setdefault((tree, node), []).append((output, value))
@@ -82,11 +82,11 @@ class Trees:
         for tree in range(self.trees):
             here = 0
             while (tree, here) in inner:
-                (kind, column, place), threshold, yes, no, missing = inner[tree, here]
-                value = values[column]
+                (kind, column, place), threshold, (yes, no, missing) = inner[tree, here]
+                found = float(values[column])
                 if kind == "set":
-                    value = float((-1 if math.isnan(value) else int(value)) in names[column, place])
-                holds = missing if math.isnan(value) else value < threshold if self.strict else value <= threshold
+                    found = float((-1 if math.isnan(found) else int(found)) in names[column, place])
+                holds = missing if math.isnan(found) else found < threshold if self.strict else found <= threshold
                 here = yes if holds else no
             for output, value in ends[tree, here]:
                 total[output] += value
@@ -98,7 +98,8 @@ def trees_of(booster: Any) -> Trees:
     library = type(booster).__name__
     for begin, read in _READERS.items():
         if library.startswith(begin):
-            return read(booster, 1 if booster._n_classes <= 2 else booster._n_classes)
+            found: Trees = read(booster, 1 if booster._n_classes <= 2 else booster._n_classes)
+            return found
     raise NotConvertible(library)
 
 
