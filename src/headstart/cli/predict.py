@@ -102,7 +102,7 @@ def export_onnx(model: Path, path: Path, best: bool, out: Path | None) -> None:
     estimator = load_model(model)
     with using(model):
         estimator.export_onnx(path, best=best)
-    typer.echo(f"{path} takes {', '.join(estimator.model_.schema.names[:5])}, … and needs only onnxruntime")
+    typer.echo(f"{path} predicts {estimator.model_.target} from raw columns and needs only onnxruntime")
 
 
 def export(model: Path, out: Path | None, best: bool = False) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,8 +96,6 @@ def _runtime() -> Any:
 
 def _try(runtime: Any, content: bytes, model: Model, best: bool) -> None:
     """Raise `InvalidInput` if the file does not predict the reference as the model does."""
-    from dataclasses import replace
-
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -106,7 +104,7 @@ def _try(runtime: Any, content: bytes, model: Model, best: bool) -> None:
     found = session.run(None, given)[0].reshape(-1, *model.shape)
     alone = replace(model, members=(replace(model.best, weight=1.0),)) if best else model
     wanted = alone.predict_ready(model.reference)
-    scale = 1.0 if model.classes is not None else max(1.0, float(np.abs(wanted).max()))
+    scale = 1.0 if model.classes is not None else float(np.abs(wanted).max()) or 1.0
     off = np.abs(found - wanted).reshape(len(wanted), -1).max(axis=1) / scale
     if (off <= TOLERANCE).mean() < _CLOSE_ENOUGH:
         raise InvalidInput(

@@ -1,14 +1,18 @@
 """Saving and loading of fitted estimators: one file, from which loading runs no code.
 
 ==================  ==============================================================================================
-``header.json``     versions, parameters, schema, classes, members and their pipelines, decisions, notes, tables
-``models.skops``    the fitted pipelines as data, see `headstart.fitting.trusted`
+``header.json``     versions, parameters, schema, classes, members and their pipelines, decisions, notes, tables,
+                    reference values
+``models.skops``    the fitted pipelines and residuals of validation as data, see `headstart.fitting.trusted`
 ``estimator.pkl``   instead of that, and only with ``safe=False``: a pickle, which `load` reads only if told to
 ==================  ==============================================================================================
 
 A loaded estimator predicts, reports and exports code. It cannot be resumed and has no `history_`; to fit again it needs
 the table, as any other. The rows of the training table are not in the file, but for those that an algorithm keeps
-(nearest neighbours, support vectors, kernels) and the categories and words that an encoding knows.
+(nearest neighbours, support vectors, kernels), the categories and words that an encoding knows, and single values of
+each column that explanations compare with (`headstart.fitting.explain`).
+
+The format is documented in ``docs/deploy.md``, with what is promised of it.
 """
 
 from __future__ import annotations
