@@ -42,6 +42,9 @@ MODELS = {
         metric="neg_log_loss",
         calibrate=True,
     ).fit(X, np.where(y > 1, "high", np.where(y > 0, "mid", "low"))),
+    "texts": lambda X, y: HeadstartRegressor(**SMALL, evaluations=1, include=["ridge"]).fit(
+        X.assign(t=[f"{text} {i} {i % 9}" for i, text in enumerate(X["t"])]), y
+    ),
     "numbers": lambda X, y: HeadstartRegressor(
         **SMALL, evaluations=3, include=["hist_gradient_boosting", "ridge"], refit="full"
     ).fit(X, y),
@@ -76,7 +79,7 @@ def test_a_kept_model_predicts_the_same(path):
 
 
 def test_there_are_models_of_the_first_version():
-    assert {"classes_1", "numbers_1"} <= {path.stem for path in KEPT.glob("*.headstart")}
+    assert {"classes_1", "numbers_1", "texts_1"} <= {path.stem for path in KEPT.glob("*.headstart")}
 
 
 if __name__ == "__main__":
