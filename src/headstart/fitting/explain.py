@@ -302,7 +302,7 @@ def _trees(last: Any, shape: tuple[int, ...]) -> tuple[Any, Callable[[Any], Any]
     """Trees whose sum or mean an estimator predicts, for shap, and what makes their matrix; None for others."""
     from sklearn import ensemble, tree
 
-    from headstart.components.boosting import Booster
+    from headstart.components._booster import Booster
 
     def matrix(X: Any) -> Any:
         return np.asarray(X, dtype=np.float64)

@@ -178,7 +178,7 @@ class _Graph:
     def __init__(self, schema: Schema) -> None:
         import onnx
 
-        self.onnx = onnx
+        self.onnx: Any = onnx
         self.schema = schema
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []

@@ -293,7 +293,7 @@ def _reference(content: Mapping[str, Any] | None, schema: Schema) -> pd.DataFram
             columns[name] = pd.to_datetime(pd.Series(held, dtype="Int64"), unit="us")
         elif spec.kind not in (Kind.ID, Kind.CONSTANT):
             columns[name] = pd.Series(held, dtype=object)
-    return schema.convert(pd.DataFrame(columns))  # type: ignore[no-any-return]
+    return schema.convert(pd.DataFrame(columns))
 
 
 def _labels_content(classes: Any) -> dict[str, Any]:
