@@ -57,7 +57,7 @@ def test_base_and_contributions_are_the_prediction(classifier, regressor, few, m
     found = classifier.explain(X[:4])
     assert found.columns == ("a", "b", "k", "d", "t", "flag")
     assert found.values.shape == (4, 6, 3)
-    assert found.method.startswith("exact: all subsets of 6" if few else "sampled: 16 permutations")
+    assert found.method.startswith("exact: all subsets of 6" if few else "sampled: 12 permutations")
     np.testing.assert_allclose(sums(found), classifier.predict_proba(X[:4]), atol=1e-9)
     found = regressor.explain(X[:3])
     np.testing.assert_allclose(sums(found), regressor.predict(X[:3]), atol=1e-9)

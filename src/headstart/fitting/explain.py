@@ -48,7 +48,7 @@ _LEAST_ROWS = 5
 _SORTED_ROWS = 1_000
 """Most training rows that are looked at for the reference."""
 FEW_COLUMNS = 8
-ROWS_PER_PREDICTION = 4_000
+ROWS_PER_PREDICTION = 3_000
 """About how many rows are predicted to explain one; a default ensemble on 20 columns takes half a second for them."""
 _MOST_PERMUTATIONS = 20
 _TOLERANCE = 1e-5
