@@ -43,6 +43,14 @@ Examples
         """Probabilities of the classes, in the order of `classes_`."""
         return self._fitted.predict_proba(self._checked(X))
 
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Prediction sets (n, classes): True for classes in the set, their columns in the order of `classes_`.
+
+        The true class is in the set of about the share `coverage` of new rows. A set may have several classes, or none
+        if the row is unlike all that were seen. See `headstart.fitting.conformal`.
+        """
+        return self._fitted.predict_set(self._checked(X), coverage)
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy on a table, which must have the target's column if y is left out.
 
@@ -55,6 +63,13 @@ class HeadstartRegressor(RegressorMixin, HeadstartEstimator):  # type: ignore[mi
     __doc__ = _documentation("Finds and fits a regressor for a table within a budget.", Parameters)
 
     _kind = "regression"
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray[np.float64]:
+        """Prediction intervals (n, 2): lower and upper bounds.
+
+        The true number is within them for about the share `coverage` of new rows. See `headstart.fitting.conformal`.
+        """
+        return self._fitted.predict_interval(self._checked(X), coverage)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R² on a table, which must have the target's column if y is left out.

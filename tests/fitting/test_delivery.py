@@ -236,8 +236,9 @@ class TestRows:
         monkeypatch.setattr(type(run), "end", property(lambda _: time.time() + 100))
         slow = trials[1].number
         monkeypatch.setattr(run, "refit_seconds", lambda t: 1e6 if t.number == slow else 1.0)
-        judged = assembly.predictions_of(trials[0])
-        model = made._model(made._refitted(members), assembly.Decisions(), judged)
+        found = assembly.predictions_of(trials[0])
+        rows = np.flatnonzero(assembly.is_predicted(found))
+        model = made._model(made._refitted(members), assembly.Decisions(), found[rows], rows)
         notes = model.notes
         assert model.refit == "mixed"
         assert model.summary is not None

@@ -302,6 +302,13 @@ def predict(
     model: Model,
     table: Table,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities, a column per class.")] = False,
+    coverage: Annotated[
+        float | None,
+        option(
+            metavar="SHARE",
+            help="Also what contains the true value so often, such as 0.9: bounds of a number, or a column per class.",
+        ),
+    ] = None,
     id: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Column of the table to carry along; may be repeated.", show_default=False),
@@ -317,11 +324,12 @@ def predict(
     Examples:
       headstart predict train.headstart new.csv > predictions.csv
       headstart predict train.headstart new.csv --proba --out predictions.parquet
+      headstart predict train.headstart new.csv --coverage 0.9
       headstart predict train.headstart new.csv --id customer --out predictions.csv
     """
     from headstart.cli.predict import predict as run
 
-    run(model, table, proba, id or [], out)
+    run(model, table, proba, coverage, id or [], out)
 
 
 @app.command(rich_help_panel=_USE)
@@ -407,21 +415,76 @@ def report(
 
 
 @app.command(rich_help_panel=_USE)
+def explain(
+    model: Model,
+    table: Table,
+    rows: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="How many rows, from the first on.")] = 5,
+    label: Annotated[
+        str | None, option("--class", metavar="LABEL", help="Explain the probability of this class.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show how much each column contributes to each prediction.
+
+    Contributions are Shapley values: with the prediction for typical values of
+    all columns they sum to the prediction for the row.
+
+    \b
+    Example:
+      headstart explain train.headstart new.csv --rows 3
+    """
+    from headstart.cli.explain import explain as run
+
+    run(model, table, rows, label, json)
+
+
+@app.command(rich_help_panel=_USE)
+def serve(
+    model: Model,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for any that is free.")] = 8000,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; by default only this machine can reach it.")
+    ] = "127.0.0.1",
+) -> None:
+    """Answer requests for predictions over HTTP.
+
+    The page at the address shows how; /openapi.json is for programs.
+
+    \b
+    Example:
+      headstart serve train.headstart --port 8000
+    """
+    from headstart.cli.serve import serve as run
+
+    run(model, host, port)
+
+
+@app.command(rich_help_panel=_USE)
 def export(
     model: Model,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it; printed by default.")
     ] = None,
+    onnx: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the fitted model as an ONNX file instead.")
+    ] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="With --onnx: the best pipeline alone, not the ensemble.")
+    ] = False,
 ) -> None:
-    """Write the best pipeline as a Python script that does not need Headstart.
+    """Write the best pipeline as a Python script, or the model as an ONNX file; neither needs Headstart.
 
     \b
-    Example:
+    Examples:
       headstart export train.headstart --out pipeline.py
+      headstart export train.headstart --onnx model.onnx
     """
-    from headstart.cli.predict import export as run
+    from headstart.cli.predict import export, export_onnx
 
-    run(model, out)
+    if onnx is None:
+        export(model, out, best)
+    else:
+        export_onnx(model, onnx, best, out)
 
 
 @app.command(rich_help_panel=_KNOW)

@@ -19,23 +19,35 @@ _TEXT = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip")
 _PARQUET = (".parquet", ".pq")
 
 
-def predict(model: Path, table: Path, proba: bool, ids: Sequence[str], out: Path | None) -> None:
+def predict(
+    model: Path, table: Path, proba: bool, coverage: float | None, ids: Sequence[str], out: Path | None
+) -> None:
     """Write predictions, one row per row of the table, after the columns that are to be carried along."""
     if out is not None:
         _check_out(out, (table, find_model(model)))
+    if proba and coverage is not None:
+        raise InvalidInput("give --proba or --coverage, not both")
     estimator = load_model(model)
     import pandas as pd
 
     from headstart.estimators import HeadstartClassifier
 
-    if proba and not isinstance(estimator, HeadstartClassifier):
+    classes = [str(c) for c in estimator.classes_] if isinstance(estimator, HeadstartClassifier) else None
+    if proba and classes is None:
         raise InvalidInput("a regression has no probabilities; leave --proba out")
-    carried = _carried(table, ids, [str(c) for c in estimator.classes_] if proba else ["prediction"])
+    names = [] if proba else ["prediction"]
+    if coverage is not None or proba:
+        names += classes or ["lower", "upper"]
+    carried = _carried(table, ids, names)
     with using(model):
+        columns = [] if proba else [estimator.predict(table)]
         if proba:
-            found = pd.DataFrame(estimator.predict_proba(table), columns=[str(c) for c in estimator.classes_])
-        else:
-            found = pd.DataFrame({"prediction": estimator.predict(table)})
+            columns += [*estimator.predict_proba(table).T]
+        elif coverage is not None and classes is None:
+            columns += [*estimator.predict_interval(table, coverage).T]
+        elif coverage is not None:
+            columns += [*estimator.predict_set(table, coverage).T]
+    found = pd.concat([pd.Series(values, name=name) for name, values in zip(names, columns, strict=True)], axis=1)
     if carried is not None:
         found = pd.concat([carried, found], axis=1)
     if out is None:
@@ -67,12 +79,12 @@ def _check_out(out: Path, others: tuple[Path, ...]) -> None:
     check_apart(out, others)
 
 
-def check_apart(out: Path, others: tuple[Path, ...]) -> None:
+def check_apart(out: Path, others: tuple[Path, ...], option: str = "--out") -> None:
     """Raise `InvalidInput` if `out` cannot be written, or that would overwrite one of the others."""
     writable_file(out)
     for other in others:
         if out.exists() and other.exists() and out.samefile(other):
-            raise InvalidInput(f"--out would overwrite {other}; choose another file")
+            raise InvalidInput(f"{option} would overwrite {other}; choose another file")
 
 
 def _write(found: pd.DataFrame, out: Path) -> None:
@@ -82,8 +94,21 @@ def _write(found: pd.DataFrame, out: Path) -> None:
         replace_file(out, lambda new: found.to_csv(new, index=False, lineterminator="\n"))
 
 
-def export(model: Path, out: Path | None) -> None:
+def export_onnx(model: Path, path: Path, best: bool, out: Path | None) -> None:
+    """Write the fitted model as an ONNX file."""
+    if out is not None:
+        raise InvalidInput("give --onnx or --out, not both")
+    check_apart(path, (find_model(model),), "--onnx")
+    estimator = load_model(model)
+    with using(model):
+        estimator.export_onnx(path, best=best)
+    typer.echo(f"{path} predicts {estimator.model_.target} from raw columns and needs only onnxruntime")
+
+
+def export(model: Path, out: Path | None, best: bool = False) -> None:
     """Write the script that builds and fits the best pipeline without Headstart."""
+    if best:
+        raise InvalidInput("--best is for --onnx; the script is always of the best pipeline")
     file = find_model(model)
     report = file.with_name("report.json")
     table = str(read_json(report).get("table", "table.csv")) if report.exists() else "table.csv"

@@ -56,7 +56,7 @@ class Predictor:
         self._root = _Node()
         for model, weight in zip(models, shares, strict=True):
             node = self._root
-            *before, last = _steps(model)
+            *before, last = pipeline_steps(model)
             for step in before:
                 node = node.after(step, alone=len(models) == 1)
             node.ends.append((_predictions(last, shape), weight, _is_careful(last)))
@@ -113,7 +113,8 @@ class _Node:
                 total[mean] += weight[mean] * found
 
 
-def _steps(model: Any) -> list[Any]:
+def pipeline_steps(model: Any) -> list[Any]:
+    """The steps of a fitted pipeline that do something, or the estimator alone."""
     from sklearn.pipeline import Pipeline
 
     if type(model) is not Pipeline:

@@ -14,5 +14,9 @@
 `reports`        leaderboard, failures, test scores, importance of columns
 `saving`         a model as a file (`container`) that loads without running code (`trusted`, `packing`)
 `export`         a pipeline as a script (`sources`, `export_table`) that needs no Headstart
+`onnx_export`    a fitted model as an ONNX file (`onnx_trees`)
+`serving`        predictions over HTTP
+`conformal`      prediction intervals and sets
+`explain`        contributions of columns to predictions
 ===============  ==========================================================================================
 """

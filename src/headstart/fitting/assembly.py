@@ -22,12 +22,14 @@ from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
 from headstart.evaluation.scoring import Metric, label_of
 from headstart.fitting import reports
+from headstart.fitting.conformal import Conformity
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
 from headstart.fitting.ensemble import select_ensemble
+from headstart.fitting.explain import make_reference
 from headstart.fitting.model import Member, Model
 from headstart.fitting.references import LINEAR
 from headstart.fitting.refit import RefitObjective, changes_for_all_rows, evaluate_all
-from headstart.fitting.saving import UNSATISFIED, saved_size, table_content
+from headstart.fitting.saving import UNSATISFIED, reference_content, saved_size, table_content
 from headstart.fitting.shelf import Shelf
 from headstart.fitting.simple import QUICK_ROWS, SIMPLE, SIMPLE_ROWS, constant, is_quick, small_tree
 from headstart.fitting.summary import constant_loss, linear_trial, scores_of, summarise
@@ -35,6 +37,8 @@ from headstart.space.pipeline import Pipeline
 from headstart.trials import Fidelity, Limits, Status, Trial
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headstart.fitting.run import Run
 
 Array = NDArray[np.float64]
@@ -101,12 +105,11 @@ class Assembly:
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         self.run.notes += self._said_of(decisions)
-        judged = self._judged(decisions, average, validated)
         if self.run.refits:
             members = self._refitted(members)
         if self.run.settings.refit == "single" or self.run.settings.deploy == "fast":
             members = [self._single(m, len(m.models) - 1) if len(m.models) > 1 else m for m in members]
-        return self._model(members, decisions, judged)
+        return self._model(members, decisions, average, validated)
 
     def _smallest(
         self,
@@ -159,8 +162,7 @@ class Assembly:
                 values = measured | own
                 excess = total_excess(run.task.constraints, values)
                 if nearest is None or excess < nearest[0]:
-                    judged = self._judged(decisions, predictions[validated], validated)
-                    nearest = excess, member, decisions, values, judged, list(run.notes)
+                    nearest = excess, member, decisions, values, predictions[validated], validated, list(run.notes)
                 if excess == 0:
                     break
                 if len(member.models) > 1 and (over := self._exceeded(values, own)):
@@ -169,15 +171,15 @@ class Assembly:
                 break
         if nearest is None:
             return self._simple()
-        excess, member, decisions, values, judged, run.notes = nearest
+        excess, member, decisions, values, found, rows, run.notes = nearest
         if excess:
             message = f"{UNSATISFIED}; {self._best_found(values)}the model is the nearest one: {self._exceeded(values)}"
             warn_user(message)
         else:
-            found = [f"{c} ({self._shown(c, values)})" for c in run.task.constraints]
-            message = f"constraints are satisfied: {', '.join(found)}"
+            within = [f"{c} ({self._shown(c, values)})" for c in run.task.constraints]
+            message = f"constraints are satisfied: {', '.join(within)}"
         run.notes.append(message)
-        return self._model([member], decisions, judged)
+        return self._model([member], decisions, found, rows)
 
     def _exceeded(self, values: Mapping[str, float], names: Container[str] | None = None) -> str:
         """Which values, or which of those named, are above their bounds, in words."""
@@ -218,7 +220,8 @@ class Assembly:
         wanted = {constraint.name for constraint in self.run.task.constraints}
         found = {}
         if "size" in wanted:
-            found["size"] = saved_size(member.models, self._header(member))
+            validated = sum(len(valid) for _, valid in self.run.plan.splits)
+            found["size"] = saved_size(member.models, self._header(member), validated)
         if "latency" in wanted:
             data = self.run.dataset.take(self.run.plan.splits[-1][1])
             predict = member.predictor(() if data.classes is None else (len(data.classes),))
@@ -230,7 +233,9 @@ class Assembly:
         """What a file holds besides the fitted pipelines, as far as it may be large."""
         run = self.run
         tables = [reports.leaderboard(run.history, run.metric, [member]), reports.failures(run.history)]
-        return {"schema": run.dataset.schema.to_dict(), "tables": [table_content(table) for table in tables]}
+        reference = reference_content(self._reference())
+        tables_ = [table_content(table) for table in tables]
+        return {"schema": run.dataset.schema.to_dict(), "tables": tables_, "reference": reference}
 
     def _decisions_within_bounds(
         self, trial: Trial, predictions: Array, rows: NDArray[np.int64]
@@ -248,22 +253,32 @@ class Assembly:
         self.run.notes.append(f"thresholds are left as they were, tuned ones have {self._exceeded(tuned)}")
         return replace(decisions, factors=None), measured
 
-    def _model(self, members: Sequence[Member], decisions: Decisions, judged: Array | None) -> Model:
+    def _model(
+        self,
+        members: Sequence[Member],
+        decisions: Decisions,
+        predictions: Array | None = None,
+        rows: NDArray[np.int64] | None = None,
+    ) -> Model:
         """The model of these members.
 
         Parameters
         ----------
-        judged
-            What the metric judges for each row of the table, see `_judged`; None for the simple model.
+        predictions, rows
+            What the members together predicted, before decisions, for which validation rows; None for the simple model.
         """
         data = self.run.dataset
         self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, data.n_rows)}")
         decisions = replace(decisions, folds=min(decisions.folds, max(len(m.models) for m in members)))
-        summary, refit, self.score = None, None, None
-        if judged is not None:
+        summary, refit, conformity, self.score = None, None, None, None
+        if predictions is not None and rows is not None:
+            assert data.y is not None
+            judged = self._judged(decisions, predictions, rows)
             self.score = self._score(judged)
-            rows = self._mean_rows(members)
-            summary = summarise(self.run, judged, self._references(), decisions.factors is None, rows)
+            trained = self._mean_rows(members)
+            summary = summarise(self.run, judged, self._references(), decisions.factors is None, trained)
+            pairs = self.run.plan.splits.pairs[: self._trial(members[0].number).proposal.fidelity.folds]
+            conformity = Conformity.of(predictions, data.y, rows, pairs, self.run.settings.seed)
             forms = {m.form(data.n_rows) for m in members}
             refit = forms.pop() if len(forms) == 1 else "mixed"
         return Model(
@@ -279,7 +294,13 @@ class Assembly:
             self.score,
             refit,
             summary,
+            conformity,
+            self._reference(),
         )
+
+    def _reference(self) -> pd.DataFrame | None:
+        data = self.run.dataset
+        return make_reference(data.X, data.schema, self.run.settings.seed)
 
     def _references(self) -> dict[str, Array]:
         """What the metric judges of simple models, by name, calibrated and tuned as the model is.
@@ -659,7 +680,7 @@ class Assembly:
             self.run.notes.append("the simple model was not checked against the constraints")
         name, model, rows = ("constant", constant(self.run.dataset), self.run.dataset.n_rows) if tree is None else tree
         member = Member(-1, Pipeline([name]), float("nan"), 1.0, [model], rows)
-        return self._model([member], Decisions(), None)
+        return self._model([member], Decisions())
 
     def _small_tree(self) -> tuple[str, Any, int] | None:
         """A small tree, first on few rows and then, if there is time for that, on more: its name, itself, its rows.

@@ -22,7 +22,8 @@ from headstart.store.codec import decode, encode
 
 FORMAT = "headstart-model"
 VERSION = 1
-"""Of the format; a file of a later one is refused."""
+"""Of the format; a file of a later one is refused. It rises when an older Headstart would misread a new file, not when
+something is added: what a reader does not know it leaves alone, and what a file does not have yet is None."""
 
 _HEADER = "header.json"
 

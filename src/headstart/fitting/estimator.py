@@ -27,6 +27,7 @@ from headstart.fitting.settings import Parameters, Settings
 
 if TYPE_CHECKING:
     from headstart.fitting.evidence import Record
+    from headstart.fitting.explain import Explanation
     from headstart.fitting.run import Run
     from headstart.fitting.summary import Summary
     from headstart.history import History
@@ -386,6 +387,23 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         summary = replace(summary, linear=found.get(LINEAR), lightgbm=found.get(LIGHTGBM))
         self.model_ = replace(self.model_, summary=summary)
 
+    def explain(self, X: Any, *, background: Any = None) -> Explanation:
+        """How much each column of the table contributes to each prediction, by shap; needs ``headstart[explain]``.
+
+        Parameters
+        ----------
+        X
+            Rows to explain.
+        background
+            A table of rows to compare with; contributions sum to the difference from their mean prediction. By default
+            values that the model keeps of its training table, see `headstart.fitting.explain`.
+        """
+        from headstart.fitting.explain import explain
+
+        model = self._fitted
+        given = None if background is None else model.schema.apply(self._checked(background))
+        return explain(model, model.schema.apply(self._checked(X)), given)
+
     def _with_target(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Features and target, which may be a column of X; then rows without one are left out."""
         if y is not None:
@@ -444,6 +462,27 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
 
         check_is_fitted(self, "model_")
         return export_code(self, table)
+
+    def export_onnx(self, path: str | PathLike[str], *, best: bool = False) -> None:
+        """Write the fitted model as an ONNX file, from raw columns to probabilities; needs ``headstart[onnx]``.
+
+        See `headstart.fitting.onnx_export` for the inputs.
+
+        Parameters
+        ----------
+        best
+            The best pipeline alone instead of the ensemble.
+        """
+        from headstart.fitting.onnx_export import export_onnx
+
+        export_onnx(self._fitted, path, best)
+
+    def serve(self, host: str = "127.0.0.1", port: int = 8000) -> None:
+        """Answer requests for predictions over HTTP, until interrupted; see `headstart.fitting.serving`."""
+        from headstart.fitting.serving import Server
+
+        with Server(self._fitted, host, port) as server:
+            server.serve_forever()
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from headstart.errors import InvalidInput
 from headstart.evaluation.prediction import Predictor, rows_at_once
 from headstart.evaluation.scoring import label_of, natural
+from headstart.fitting.conformal import Conformity
 from headstart.fitting.decisions import Decisions
 from headstart.space.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headstart.data.schema import Schema
     from headstart.evaluation.scoring import Metric
     from headstart.fitting.summary import Summary
@@ -110,6 +113,10 @@ class Model:
         How the training table was read; see `Dataset`.
     summary
         How good it is; None for the simple model.
+    conformity
+        How far off predictions for validation rows were; None for the simple model.
+    reference
+        Values of the columns that explanations compare with, see `headstart.fitting.explain`; None for a sparse matrix.
     """
 
     schema: Schema
@@ -124,6 +131,8 @@ class Model:
     validation_score: float | None = None
     refit: str | None = None
     summary: Summary | None = None
+    conformity: Conformity | None = None
+    reference: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
         """In a line; the members are in `members` and on the leaderboard."""
@@ -170,23 +179,23 @@ class Model:
         """Probabilities of the classes, (n, classes), for anything that `read_table` takes."""
         if self.classes is None:
             raise InvalidInput("a regression has no probabilities; use predict")
-        return self._predict_raw(source)
+        return self._in_parts(source, self.predict_ready)
 
-    def _predict_raw(self, source: Any) -> Array:
-        """As `predict_ready`, for anything that `read_table` takes; converted in parts, too, to save memory."""
+    def _in_parts(self, source: Any, of: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+        """What `of` gives for anything that `read_table` takes; it gets tables in the form of `Dataset.X`.
+
+        Large tables are converted in parts, to save memory.
+        """
         table = self.schema.read(source)
         size, n = rows_at_once(self.schema.n_features), table.shape[0]
         if self.schema.n_sparse is not None or n <= size:
-            return self.predict_ready(self.schema.convert(table))
-        found = np.empty((n, *self.shape))
-        for start in range(0, n, size):
-            part = slice(start, start + size)
-            found[part] = self.predict_ready(self.schema.convert(table.iloc[part]))
-        return found
+            return of(self.schema.convert(table))
+        parts = [of(self.schema.convert(table.iloc[start : start + size])) for start in range(0, n, size)]
+        return np.concatenate(parts)
 
     def predict(self, source: Any) -> NDArray[Any]:
         """Labels, or numbers for a regression."""
-        found = self._predict_raw(source)
+        found = self._in_parts(source, self.predict_ready)
         return found if self.classes is None else self.labels(found)
 
     def labels(self, probabilities: Array) -> NDArray[Any]:
@@ -195,3 +204,34 @@ class Model:
             raise InvalidInput("a regression has no classes; use predict")
         chosen: NDArray[Any] = self.classes[self.decisions.choose(probabilities)]
         return chosen
+
+    # -- intervals and sets -------------------------------------------------------------------------------------------
+
+    def predict_interval(self, source: Any, coverage: float = 0.9) -> Array:
+        """Bounds (n, 2) between which the share `coverage` of true numbers lies; see `headstart.fitting.conformal`."""
+        if self.classes is not None:
+            raise InvalidInput("classes have no intervals; use predict_set")
+        conformity = self._conformity(coverage)
+        return self._in_parts(source, lambda X: conformity.intervals(self._fold_predictor(X), coverage))
+
+    def predict_set(self, source: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Which classes are in the set (n, classes) that has the true one in the share `coverage` of rows."""
+        if self.classes is None:
+            raise InvalidInput("a regression has no classes; use predict_interval")
+        conformity = self._conformity(coverage)
+        return self._in_parts(source, lambda X: conformity.sets(self._fold_predictor(X), coverage))
+
+    def _conformity(self, coverage: float) -> Conformity:
+        if self.conformity is None:
+            why = "a simple one that was not validated" if self.summary is None else "of an older file"
+            raise InvalidInput(f"intervals and sets need the residuals of validation, and this model is {why}; refit")
+        self.conformity.check(coverage)
+        return self.conformity
+
+    @cached_property
+    def _fold_predictor(self) -> Predictor:
+        """What the models of each fold predict together, (folds, n, ...); a member without them counts in all."""
+        assert self.conformity is not None
+        models = [model for member in self.members for model in member.models]
+        weights = [member.weight * member.shares(self.conformity.folds) for member in self.members]
+        return Predictor(models, np.concatenate(weights), self.shape)

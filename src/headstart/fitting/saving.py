@@ -1,14 +1,18 @@
 """Saving and loading of fitted estimators: one file, from which loading runs no code.
 
 ==================  ==============================================================================================
-``header.json``     versions, parameters, schema, classes, members and their pipelines, decisions, notes, tables
-``models.skops``    the fitted pipelines as data, see `headstart.fitting.trusted`
+``header.json``     versions, parameters, schema, classes, members and their pipelines, decisions, notes, tables,
+                    reference values
+``models.skops``    the fitted pipelines and residuals of validation as data, see `headstart.fitting.trusted`
 ``estimator.pkl``   instead of that, and only with ``safe=False``: a pickle, which `load` reads only if told to
 ==================  ==============================================================================================
 
 A loaded estimator predicts, reports and exports code. It cannot be resumed and has no `history_`; to fit again it needs
 the table, as any other. The rows of the training table are not in the file, but for those that an algorithm keeps
-(nearest neighbours, support vectors, kernels) and the categories and words that an encoding knows.
+(nearest neighbours, support vectors, kernels), the categories and words that an encoding knows, and single values of
+each column that explanations compare with (`headstart.fitting.explain`).
+
+The format is documented in ``docs/deploy.md``, with what is promised of it.
 """
 
 from __future__ import annotations
@@ -28,9 +32,11 @@ import numpy as np
 import pandas as pd
 
 from headstart.constraints import parse_constraints
+from headstart.data.columns import Kind
 from headstart.data.schema import Schema
 from headstart.errors import InvalidInput, ModelFileError, UntrustedModel, warn_user
 from headstart.evaluation.constraints import pickled_size
+from headstart.fitting.conformal import BYTES_PER_SCORE, MOST_SCORES, Conformity
 from headstart.fitting.container import damaged, read_container, write_container
 from headstart.fitting.decisions import Decisions
 from headstart.fitting.model import Member, Model
@@ -75,7 +81,11 @@ def save(estimator: Any, path: str | PathLike[str], *, safe: bool = True) -> Non
         return
     model: Model = estimator.model_
     params, notes = _params(estimator)
-    models = {"members": [list(m.models) for m in model.members], "best": estimator.__dict__.get("_best")}
+    models = {
+        "members": [list(m.models) for m in model.members],
+        "best": estimator.__dict__.get("_best"),
+        "conformity": None if model.conformity is None else vars(model.conformity),
+    }
     header |= {
         "params": params,
         "columns": {"count": int(estimator.n_features_in_), "named": hasattr(estimator, "feature_names_in_")},
@@ -97,19 +107,22 @@ def _check_size(estimator: Any, path: str | PathLike[str]) -> None:
             warn_user(f"{path} does not satisfy {bound}: it has {bound.shown(size)}")
 
 
-def saved_size(models: Sequence[Any], header: Mapping[str, Any] | None = None) -> float:
+def saved_size(models: Sequence[Any], header: Mapping[str, Any] | None = None, validated: int = 0) -> float:
     """Bytes of a file with these fitted pipelines as its model, to compare with a bound before there is one.
 
     Parameters
     ----------
     header
         What else will be in it and may be large, as JSON types: schema and tables.
+    validated
+        Validation rows, of which scores will be in it.
     """
     try:
         content = dump_models({"members": [list(models)], "best": None})
     except ModelFileError:  # it has parts of the user's own, so the file will be a pickle
         return pickled_size(models) + HEADER_BYTES
-    return float(len(content) + len(zlib.compress(encode(header or {}, "header").encode())) + HEADER_BYTES)
+    scores = BYTES_PER_SCORE * min(validated, MOST_SCORES)
+    return float(len(content) + len(zlib.compress(encode(header or {}, "header").encode())) + scores + HEADER_BYTES)
 
 
 def saved_size_of_fold(model: Any, X: Any, y: Any, predictions: Any) -> float:  # noqa: ARG001
@@ -245,7 +258,8 @@ def _short(value: Any) -> str:
 
 def _described(model: Model) -> dict[str, Any]:
     return {
-        **model.__getstate__(),
+        **{name: value for name, value in model.__getstate__().items() if name != "conformity"},
+        "reference": reference_content(model.reference),
         "schema": model.schema.to_dict(),
         "classes": None if model.classes is None else _labels_content(model.classes),
         "members": [
@@ -255,6 +269,33 @@ def _described(model: Model) -> dict[str, Any]:
         "decisions": vars(model.decisions),
         "summary": None if model.summary is None else model.summary.to_dict(),
     }
+
+
+def reference_content(reference: pd.DataFrame | None) -> dict[str, list[Any]] | None:
+    """The columns of a reference as JSON types: numbers, texts, moments in microseconds; without empty ones."""
+    if reference is None:
+        return None
+    found = {}
+    for name, column in reference.items():
+        if column.notna().any():
+            values = column.astype("int64") if column.dtype.kind == "M" else column
+            plain = values.astype(object).where(column.notna(), None)
+            found[str(name)] = plain.tolist()
+    return found
+
+
+def _reference(content: Mapping[str, Any] | None, schema: Schema) -> pd.DataFrame | None:
+    if content is None:
+        return None
+    rows = max(map(len, content.values()), default=1)
+    columns: dict[str, Any] = {}
+    for name, spec in schema.columns.items():
+        held = content.get(name, [None] * rows)
+        if spec.kind is Kind.DATE:
+            columns[name] = pd.to_datetime(pd.Series(held, dtype="Int64"), unit="us")
+        elif spec.kind not in (Kind.ID, Kind.CONSTANT):
+            columns[name] = pd.Series(held, dtype=object)
+    return schema.convert(pd.DataFrame(columns))
 
 
 def _labels_content(classes: Any) -> dict[str, Any]:
@@ -280,7 +321,7 @@ def _restored(maker: Any, header: Mapping[str, Any], models: Mapping[str, Any]) 
             if name in known
         }
     )
-    model = _model(header["model"], models["members"])
+    model = _model(header["model"], models)
     estimator.model_ = model
     estimator.n_features_in_ = int(header["columns"]["count"])
     if header["columns"]["named"]:
@@ -296,8 +337,8 @@ def _restored(maker: Any, header: Mapping[str, Any], models: Mapping[str, Any]) 
     return estimator
 
 
-def _model(content: Mapping[str, Any], models: Any) -> Model:
-    described = content["members"]
+def _model(content: Mapping[str, Any], held: Mapping[str, Any]) -> Model:
+    described, models = content["members"], held["members"]
     if len(described) != len(models) or not described:
         raise ValueError(f"it describes {len(described)} members and contains {len(models)}")
     for found in models:
@@ -306,8 +347,9 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
     factors, folds = decisions["factors"], int(decisions.get("folds", 1))
     if not 1 <= folds <= max(map(len, models)):
         raise ValueError(f"it has the models of {max(map(len, models))} folds, not of {folds}")
+    schema = Schema.from_dict(content["schema"])
     return Model(
-        Schema.from_dict(content["schema"]),
+        schema,
         content["task"],
         None if labels is None else _labels(labels),
         tuple(
@@ -329,7 +371,16 @@ def _model(content: Mapping[str, Any], models: Any) -> Model:
         content.get("validation_score"),
         content.get("refit"),
         Summary.from_dict(summary) if (summary := content.get("summary")) else None,
+        None if (conformity := held.get("conformity")) is None else _conformity(conformity),
+        _reference(content.get("reference"), schema),
     )
+
+
+def _conformity(content: Mapping[str, Any]) -> Conformity:
+    scores, groups, held_out = (content[name] for name in ("scores", "groups", "held_out"))
+    if [a.dtype for a in (scores, groups, held_out)] != [np.float32, np.int32, np.bool_] or held_out.ndim != 2:
+        raise ValueError("scores of validation rows have other types")
+    return Conformity(scores, groups, held_out)
 
 
 def _check_pipelines(models: Any) -> None:
