@@ -1,5 +1,7 @@
 """The formulas of the splitting, against brute force and by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,8 @@ from scipy.optimize import minimize_scalar
 
 from headstart.constraints import Constraint
 from headstart.methods.admm.splitting import (
-    MOST,
+    FAR,
+    FARTHEST,
     Rounding,
     Split,
     Structure,
@@ -86,7 +89,7 @@ def test_inactive_hyper_parameters_are_projected_and_carried_over():
 
 
 @settings(max_examples=100, deadline=None)
-@given(value=st.floats(0, MOST), price=st.floats(-3, 3), rho=st.floats(0.1, 10))
+@given(value=st.floats(0, 10), price=st.floats(-3, 3), rho=st.floats(0.1, 10))
 def test_slacks_are_in_their_box_and_best(value, price, rho):
     values, prices = np.array([value]), np.array([price])
     slacks = best_slacks(values, prices, rho)
@@ -117,4 +120,18 @@ def test_prices_by_hand():
 def test_measured_values_are_counted_from_one_bound_below_the_bound():
     bounds = [Constraint("a", 0.0), Constraint("b", -2.0), Constraint("c", 5.0), Constraint("d", 1.0)]
     values = in_bounds(bounds, {"a": 0.5, "b": -3.0, "c": 1e9})
-    np.testing.assert_allclose(values, [1.5, 0.5, MOST, MOST])
+    np.testing.assert_allclose(values, [1.5, 0.5, FAR + np.log(FARTHEST / FAR), FAR + np.log(FARTHEST / FAR)])
+
+
+def test_what_exceeds_a_bound_by_far_counts_by_its_logarithm():
+    counted = [in_bounds([Constraint("a", 2.0)], {"a": 2.0 * k})[0] for k in (1, FAR, 2 * FAR, 20 * FAR)]
+    np.testing.assert_allclose(counted, [1, FAR, FAR + np.log(2), FAR + np.log(20)])
+
+
+def test_prices_follow_the_multiplier_of_an_inequality():
+    """With the best slack the update is μ ← max(0, μ + ρ (g − 1)), as long as the slack is not at its other end."""
+    rounding = Rounding(numbers())
+    split = replace(Split.at(Structure(("none",)), np.zeros(5), rounding, 3), prices=np.array([0.5, 0.5, 0.5]))
+    split = split.after_z(split.structure, np.array([1.25, 0.9, 0.2]), 2.0)
+    np.testing.assert_allclose(split.prices, [1.0, 0.3, 0.0])
+    np.testing.assert_allclose(split.slacks, [0.0, 0.0, 0.55])

@@ -33,9 +33,9 @@ from headstart.space.parameters import Categorical, Integer, Parameter
 from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
-MOST = 3.0
-"""A measured value counts as at most this multiple of its bound. Squared, a latency a thousand times too high would
-leave a surrogate nothing to tell the others apart by."""
+FAR, FARTHEST = 3.0, 1e6
+"""Beyond the first multiple of its bound a measured value counts by its logarithm, up to the second one. Squared as it
+is, a latency a thousand times too high would leave a surrogate nothing to tell the others apart by."""
 
 
 def nearest_value(parameter: Parameter, points: Array) -> Array:
@@ -84,14 +84,16 @@ class Rounding:
 def in_bounds(constraints: Sequence[Constraint], measured: Mapping[str, float]) -> Array:
     """Measured values in units of their bounds, so that 1 is the bound; (M,).
 
-    Counted from one bound's length below it, where 0 is, up to `MOST`; what was not measured counts as `MOST`.
+    Counted from one bound's length below it, where 0 is, and from `FAR` on by the logarithm; what was not measured
+    counts as `FARTHEST`.
     """
-    units = []
-    for constraint in constraints:
-        value = measured.get(constraint.name, np.inf)
-        over = (value - constraint.upper) / (abs(constraint.upper) or 1.0)
-        units.append(MOST if np.isnan(over) else float(np.clip(1.0 + over, 0.0, MOST)))
-    return np.array(units)
+    units = np.full(len(constraints), FARTHEST)
+    for i, constraint in enumerate(constraints):
+        over = (measured.get(constraint.name, np.inf) - constraint.upper) / (abs(constraint.upper) or 1.0)
+        if not np.isnan(over):
+            units[i] = np.clip(1.0 + over, 0.0, FARTHEST)
+    near: Array = np.minimum(units, FAR) + np.log(np.maximum(units, FAR) / FAR)
+    return near
 
 
 def best_slacks(values: Array, prices: Array, rho: float) -> Array:
@@ -156,8 +158,11 @@ class Split:
         multipliers = np.where(relaxed, self.multipliers + rho * (new - rounded), 0.0)
         return replace(self, theta=new, rounded=rounded, multipliers=multipliers, slacks=slacks)
 
-    def after_z(self, structure: Structure, values: Array | None, rho: float) -> Split:
-        """After z-min: the new structure, and the update of μ by the constraints measured there (equation A29)."""
-        if values is None:
-            return replace(self, structure=structure)
-        return replace(self, structure=structure, prices=self.prices + rho * (values - 1.0 + self.slacks))
+    def after_z(self, structure: Structure, values: Array, rho: float) -> Split:
+        """After z-min: the new structure, and the update of μ by the constraints measured there (equation A29).
+
+        What is far out counts as `FAR`, so that prices can fall again within some iterations.
+        """
+        slacks = best_slacks(values, self.prices, rho)
+        prices = self.prices + rho * (np.minimum(values, FAR) - 1.0 + slacks)
+        return replace(self, structure=structure, slacks=slacks, prices=prices)
