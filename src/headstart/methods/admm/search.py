@@ -10,7 +10,7 @@ After Liu et al. (2020), *An ADMM based framework for AutoML pipeline configurat
   included. Its sub-solver sees the trials of this iteration, the bandit all pulls of the run.
 
 What is ours: losses are divided by a scale, since (ρ/2)‖θ̃ − b‖² in the unit cube would swamp differences of some
-hundredths; constraints are in units of their bounds; a pipeline that is known is not evaluated again but counts in the
+hundredths; constraints are in tenths of their bounds; a pipeline that is known is not evaluated again but counts in the
 budget of its sub-problem; on recorded pipelines, relaxed points snap to the nearest recorded one.
 """
 
