@@ -83,8 +83,6 @@ class Raced(MethodResults):
     ----------
     space
         Name of the space.
-    seeds
-        Runs of each method.
     seconds, evaluations
         When a run ends.
     labels
@@ -94,7 +92,6 @@ class Raced(MethodResults):
 
     holds, rows = "runs on the artificial objective", "runs"
     space: str
-    seeds: int
     seconds: float | None
     evaluations: int | None
     labels: dict[str, str]
@@ -131,7 +128,8 @@ class Raced(MethodResults):
             cells += [f"{low:.3f} to {high:.3f}"]
             rows.append([label, *cells, *(self._against(runs[reference], own) if label != reference else [""] * 5)])
         ends = f"{self.seconds:g} s" if self.seconds else f"{self.evaluations} evaluations"
-        return Table(f"Artificial objective, {self.seeds} runs of {ends}", columns, rows)
+        number = max(map(len, runs.values()), default=0)
+        return Table(f"Artificial objective, {number} runs of {ends}", columns, rows)
 
     def _against(self, reference: list[Run], own: list[Run]) -> list[str]:
         gains = np.array([improvement(r, o) for r, o in zip(reference, own, strict=True)])
@@ -168,7 +166,7 @@ class Race:
 
     def run(self, setup: Setup) -> Raced:
         seeds = setup.tables or self.seeds
-        results = Raced(searched_space().name, seeds, setup.seconds, setup.evaluations, dict(self.methods))
+        results = Raced(searched_space().name, setup.seconds, setup.evaluations, dict(self.methods))
         results = results.in_file(setup.out)
         for text in self.methods.values():
             results = run_method(

@@ -33,7 +33,7 @@ def test_speed_up_is_to_the_final_value_of_the_reference():
 
 
 def test_table_of_a_race_has_geometric_means():
-    raced = Raced("space", 2, 9.0, None, {"joint": "gp", "ours": "admm", "not run": "optuna"})
+    raced = Raced("space", 9.0, None, {"joint": "gp", "ours": "admm", "not run": "optuna"})
     raced.add_runs("gp", [SLOW, SLOW])
     raced.add_runs("admm", [FAST, {**FAST, "seconds": [0.2, 1.6], "evaluations": [2, 10]}])
     rows = {row[0]: dict(zip(raced.table().columns, row, strict=True)) for row in raced.table().rows}
