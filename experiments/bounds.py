@@ -181,7 +181,8 @@ def search_recorded(
     losses, seconds = known.loss_row(0), known.constraint_rows(0)[SECONDS]
     objective, seed = Replay(known, 0), seed_of_run(task, 0)
     uppers = [float(np.nanquantile(seconds[np.isfinite(losses)], q)) for q in quantiles]
-    shares, shortfalls, trials = [], [], []
+    shares, shortfalls = [], []
+    trials: list[Trial] = []
     for upper in uppers:
         if way == CONSTRAINED or not trials:
             bounds = [Constraint(SECONDS, upper)] if way == CONSTRAINED else []
@@ -275,7 +276,8 @@ def search_live(
     live: LiveBounds, place: Path, bounds: Sequence[Bounds], optimizer: str, way: str, evaluations: int, seed: int
 ) -> dict[str, Any]:
     """All bounds with one seed."""
-    shares, shortfalls, points, trials = [], [], [], []
+    shares, shortfalls, points = [], [], []
+    trials: list[Trial] = []
     for bound in bounds:
         if way == CONSTRAINED or not trials:
             trials = live.search(optimizer, place, evaluations, seed, bound if way == CONSTRAINED else {})

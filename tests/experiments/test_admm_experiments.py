@@ -28,6 +28,7 @@ def timed_meta():
 def test_speed_up_is_to_the_final_value_of_the_reference():
     assert speed_up(SLOW, FAST, "seconds") == (20.0, True)
     assert speed_up(SLOW, FAST, "evaluations") == (4.0, True)
+    assert speed_up(SLOW, FAST, "seconds", whole=True) == (9 / 0.4, True)
     assert speed_up(FAST, SLOW, "seconds") == (0.4 / 9, False)
     assert improvement(SLOW, FAST) == 0.5
 
