@@ -151,7 +151,7 @@ class Raced(MethodResults):
 
 def _times(log: float) -> str:
     ratio = float(np.exp(log))
-    return f"{shown(ratio, '.0f' if ratio >= 10 else '.1f')}×"
+    return f"{shown(ratio, '.0f' if ratio >= 9.95 else '.1f')}×"
 
 
 @dataclass(frozen=True)
