@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 BOUND = 10.0
 """Values of constraints are in tenths of their bounds: one that exceeds it by a tenth counts as much as a loss that is
 worse by ρ/2 of the scale of losses. In whole bounds that would be a hundredth of it, and violated for a better loss."""
-FAR, FARTHEST = 3.0, 1e6
+FAR, FARTHEST = 3.0, 1e9
 """An excess of more than the first counts by its logarithm, up to the second. Squared as it is, a latency a thousand
 times too high would leave a surrogate nothing to tell the others apart by."""
 
