@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments import deeppipe, dida, dmfbs, metabu, mosaic, pmf, warm_start
+from experiments import admm, deeppipe, dida, dmfbs, metabu, mosaic, pmf, warm_start
 from experiments.experiment import Experiment, Findings, Setup
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
@@ -24,6 +24,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     **dmfbs.EXPERIMENTS,
     **metabu.EXPERIMENTS,
     **mosaic.EXPERIMENTS,
+    **admm.EXPERIMENTS,
     **warm_start.EXPERIMENTS,
 }
 

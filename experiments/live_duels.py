@@ -37,7 +37,6 @@ from headstart.space.pipeline import Pipeline
 from headstart.trials import Limits
 
 Array = NDArray[np.float64]
-METRIC = "accuracy"
 HOLDOUT, TEST = 0.3, 1 / 3
 _OTHERS = {"smac": Smac, "tpot": Tpot}
 _REFIT_SECONDS = 60.0
@@ -130,6 +129,10 @@ class LiveDuels:
         Numbers of pipelines after which methods are compared too.
     seconds
         Of a search, unless told otherwise; an evaluation has a twelfth of it.
+    metric
+        By which pipelines are judged, while searching and on the test rows.
+    classes
+        Tables with so many classes alone.
     """
 
     methods: Sequence[str]
@@ -140,6 +143,8 @@ class LiveDuels:
     seeds: int = 5
     evaluations: tuple[int, ...] = (25, 50, 100)
     seconds: float = 60.0
+    metric: str = "accuracy"
+    classes: int | None = None
     sandbox: bool = True
 
     def run(self, setup: Setup) -> DuelResults:
@@ -149,11 +154,11 @@ class LiveDuels:
         tables = chosen.choose(setup.data / "tables")[: setup.tables or self.tables]
         facts = [{"name": t.name, "rows": t.rows, "columns": t.columns} for t in tables]
         results = DuelResults(
-            self.space, METRIC, chosen.seconds, list(self.evaluations), self.seeds, self.methods[0], facts
+            self.space, self.metric, chosen.seconds, list(self.evaluations), self.seeds, self.methods[0], facts
         )
         results = results.in_file(setup.out)
         cells = {f"{t.name}, seed {seed}": (t, seed) for t in tables for seed in range(self.seeds)}
-        given = json.dumps([catalog.load(self.space).key, METRIC, HOLDOUT, TEST, chosen.seconds, self.evaluations])
+        given = json.dumps([catalog.load(self.space).key, self.metric, HOLDOUT, TEST, chosen.seconds, self.evaluations])
         for text in self.methods:
             results = run_method(
                 results,
@@ -182,6 +187,7 @@ class LiveDuels:
         groups: dict[str, RawTable] = {}
         for number, row in sorted(listed, key=lambda item: (-int(item[1]["rows"]), item[1]["name"])):
             wanted = row["task"] == "classification" and row["source"].startswith(self.source)
+            wanted &= self.classes is None or row["classes"] == str(self.classes)
             if wanted and int(row["rows"]) < self.rows:
                 path = folder / row["task"] / f"{row['name']}.parquet"
                 table = RawTable(str(number), row["name"], int(row["rows"]), int(row["features"]), path, "target")
@@ -213,8 +219,8 @@ def run_cell(searcher: ByOptimizer | Tpot | Smac, duels: LiveDuels, cell: tuple[
     space = catalog.load(duels.space)
     ready = read_table(table, max_rows=duels.rows, test=TEST, holdout=HOLDOUT, seed=0)
     limits = Limits(duels.seconds / 12, 3_000_000_000)
-    objective: Objective = LiveObjective(space, ready.dataset, ready.splits, METRIC)
-    refit = Refit(space, ready, METRIC)
+    objective: Objective = LiveObjective(space, ready.dataset, ready.splits, duels.metric)
+    refit = Refit(space, ready, duels.metric)
     with ExitStack() as stack:
         if duels.sandbox:
             objective = stack.enter_context(Sandbox(objective))

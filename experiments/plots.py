@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.bounds import CONSTRAINED, FILTERED, Bounded
 from experiments.cluster import Clustered
 from experiments.comparison import Compared
 from experiments.dmfbs import Surface
@@ -18,9 +19,10 @@ from experiments.embedding import Points
 from experiments.experiment import Findings
 from experiments.landscape import Important, Resampled
 from experiments.model_error import Errors
+from experiments.race import Cost, Raced
 from experiments.topology import Ranked
 from headstart.errors import InvalidInput
-from headstart.replay.results import numbers, wilcoxon
+from headstart.replay.results import half_width, numbers, wilcoxon
 from headstart.report.curves import colours, figure_in, over_evaluations, plot_results
 
 Array = NDArray[np.float64]
@@ -47,6 +49,12 @@ def draw(findings: Findings, stem: Path) -> list[Path]:
         plot_ranked(findings, svg)
     elif isinstance(findings, Important):
         plot_importance(findings, svg)
+        return [svg]
+    elif isinstance(findings, Raced):
+        plot_race(findings, svg)
+        return [svg]
+    elif isinstance(findings, Bounded):
+        (plot_feasible if findings.points() else plot_bounds)(findings, svg)
         return [svg]
     elif isinstance(findings, Resampled):
         plot_resampled(findings, png)
@@ -289,3 +297,70 @@ def _bare(axes: Any, i: int, j: int, *, left: bool = True, below: bool = True) -
     _blank(axes)
     axes.set_xlabel(f"dimension {i + 1}" if below else "")
     axes.set_ylabel(f"dimension {j + 1}" if left else "")
+
+
+def plot_race(raced: Raced, path: Path) -> None:
+    """Two panels, lowest loss so far over seconds and over evaluations: median and quartiles over runs."""
+    runs = raced.ran()
+    costs: tuple[Cost, ...] = ("seconds", "evaluations")
+    with figure_in(path, (9, 3.8)) as figure:
+        for axes, cost in zip(figure.subplots(1, 2, sharey=True), costs, strict=True):
+            for (label, own), colour in zip(runs.items(), colours(len(runs)), strict=True):
+                last = max(run["total"][cost] for run in own)
+                at = np.geomspace(0.02 if cost == "seconds" else 1, last, 120)
+                curves = np.array([_so_far(run, cost, at) for run in own])
+                low, middle, high = np.nanquantile(curves, (0.25, 0.5, 0.75), axis=0)
+                axes.plot(at, middle, color=colour, label=label)
+                axes.fill_between(at, low, high, color=colour, alpha=0.12, linewidth=0)
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlabel("seconds of the processor" if cost == "seconds" else "evaluations")
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.axes[0].set_ylabel("lowest loss, median and quartiles")
+        figure.axes[0].legend(frameon=False, fontsize="small")
+
+
+def _so_far(run: dict[str, Any], cost: Cost, at: Array) -> Array:
+    """Lowest loss of a run at some costs; before the first evaluation that of the first."""
+    positions = np.searchsorted(np.array(run[cost]), at, side="right") - 1
+    found: Array = np.array(run["losses"])[np.maximum(positions, 0)]
+    return found
+
+
+def plot_bounds(bounded: Bounded, path: Path) -> None:
+    """Two panels over bounds: share of pipelines that keep them, and loss of the best of those, both ways."""
+    titles = {"shares": "share of pipelines within the bound", "shortfalls": "loss above the best recorded one within"}
+    with figure_in(path, (9, 3.6)) as figure:
+        for axes, (what, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+            for way, colour, shift in zip((CONSTRAINED, FILTERED), colours(2), (-0.06, 0.06), strict=True):
+                found = bounded.values(way, what)
+                at = np.arange(found.shape[1]) + shift
+                axes.errorbar(at, found.mean(axis=0), half_width(found), color=colour, marker="o", label=way)
+            axes.set_xticks(range(len(bounded.labels)), [label.partition(" of")[0] for label in bounded.labels])
+            axes.set_xlabel("bound, as share of recorded pipelines that keep it")
+            axes.set_ylabel(title)
+            axes.set_ylim(bottom=0)
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.axes[0].legend(frameon=False)
+
+
+def plot_feasible(bounded: Bounded, path: Path) -> None:
+    """A panel for each constraint: loss of pipelines over its value, of the search at its tightest bound and without.
+
+    The region within both bounds of that search is shaded as far as this constraint goes.
+    """
+    names = list(bounded.bounds[0])
+    shades = colours(2)
+    with figure_in(path, (9, 3.8)) as figure:
+        for column, (axes, name) in enumerate(zip(figure.subplots(1, 2, sharey=True), names, strict=True)):
+            tightest = min(range(len(bounded.bounds)), key=lambda i, name=name: bounded.bounds[i][name])  # type: ignore[misc]
+            for wanted, label, colour in ((None, FILTERED, shades[1]), (tightest, CONSTRAINED, shades[0])):
+                points = np.array([p for bound, found in bounded.points() if bound == wanted for p in found])
+                axes.scatter(points[:, column], points[:, -1], s=9, linewidths=0, alpha=0.6, color=colour, label=label)
+            axes.axvspan(axes.get_xlim()[0], bounded.bounds[tightest][name], color=shades[0], alpha=0.1, linewidth=0)
+            if name == "latency":
+                axes.set_xscale("log")
+            axes.set_xlabel("latency, seconds for a row" if name == "latency" else name)
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.axes[0].set_ylabel("loss, 1 − ROC AUC")
+        figure.axes[0].legend(frameon=False)

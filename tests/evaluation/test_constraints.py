@@ -186,6 +186,15 @@ def test_waiting_for_a_core_does_not_count(monkeypatch):
     assert timed(lambda: np.zeros(1), repeat=False)[1] == pytest.approx(1.0)
 
 
+def test_a_call_takes_no_less_than_the_processor_worked_for_it(monkeypatch):
+    """Of a call of 3 s it waited 9 s, most of them between the looks at both clocks; it worked for 1 s."""
+    clock, queue, processor = iter([10.0, 13.0]), iter([5.0, 14.0]), iter([2.0, 3.0])
+    monkeypatch.setattr(constraints.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(constraints.time, "thread_time", lambda: next(processor))
+    monkeypatch.setattr(constraints, "_seconds_in_queue", lambda: next(queue))
+    assert timed(lambda: np.zeros(1), repeat=False)[1] == pytest.approx(1.0)
+
+
 def test_short_calls_are_timed_several_times():
     calls = []
 

@@ -15,6 +15,7 @@ import pytest
 from headstart import HeadstartClassifier
 from headstart.constraints import Constraint
 from headstart.data import Dataset
+from headstart.data.schema import Schema
 from headstart.errors import HeadstartWarning
 from headstart.evaluation import constraints, prediction
 from headstart.evaluation.constraints import pickled_size
@@ -117,7 +118,7 @@ def test_the_next_candidate_where_the_first_is_over_its_bound_after_all(
 
 
 def test_latency_is_that_of_all_models_that_predict(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that each prediction moves on by three seconds."""
+    """By a clock that each prediction moves on by three seconds, and bringing a table into its form by two."""
     made = assembly.Assembly(searched)
     whole = member(searched, best(searched))
     now = [0.0]
@@ -132,13 +133,28 @@ def test_latency_is_that_of_all_models_that_predict(searched: Run, monkeypatch: 
 
         return slowly
 
+    apply = Schema.apply
+
+    def applied(schema: Schema, source: Any) -> Any:
+        now[0] += 2.0
+        return apply(schema, source)
+
     monkeypatch.setattr(prediction, "_predictions", slow)
+    monkeypatch.setattr(Schema, "apply", applied)
     monkeypatch.setattr(constraints, "_seconds_in_queue", lambda: 0.0)
     monkeypatch.setattr(constraints.time, "perf_counter", lambda: now[0])
     rows = len(searched.plan.splits[-1][1])
     for n in (1, 3):
         found = made._measured(replace(whole, models=whole.models[:n]))
-        assert found["latency"] == pytest.approx(3.0 * n / rows)
+        assert found["latency"] == pytest.approx((3.0 * n + 2.0) / rows)
+
+
+def test_latency_is_the_median_of_calls(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    took = iter([0.09, 0.01, 0.03, 0.02, 0.04, 0.02, 0.01])
+    monkeypatch.setattr(assembly, "timed", lambda call, repeat: (call(), next(took)))
+    rows = len(searched.plan.splits[-1][1])
+    found = assembly.Assembly(searched)._measured(member(searched, best(searched)))
+    assert found["latency"] == pytest.approx(0.02 / rows)
 
 
 def test_a_refit_over_its_bound_becomes_the_model_of_a_fold(searched: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headstart.errors import Exhausted, InvalidInput
 from headstart.history import History
+from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
 from headstart.optimizers.random import draw_untried, tried_ids, untried
 from headstart.registry import Kind, create
@@ -197,10 +198,9 @@ def polish(encoded: Encoded, score: Score) -> Encoded:
         scores = at(np.concatenate([values, shifted]), np.concatenate([np.arange(n), rows]))
         return -float(scores[:n].sum()), -(scores[n:] - scores[rows]) / step
 
-    found = minimize(
-        loss, encoded.values[rows, columns], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * len(rows),
-        options={"maxiter": _POLISHING_STEPS},
-    )  # fmt: skip
+    start, bounds = encoded.values[rows, columns], [(0.0, 1.0)] * len(rows)
+    with one_blas_thread():  # many steps on a few numbers: threads would wait for each other
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _POLISHING_STEPS})
     values = encoded.values.copy()
     values[rows, columns] = found.x
     ends = Encoded(space, values, encoded.active, encoded.choice, encoded.order)

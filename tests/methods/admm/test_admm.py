@@ -157,8 +157,8 @@ def test_more_pipelines_satisfy_a_bound_than_without_it():
         shares.append([r[0] for r in row])
         best.append([r[1] for r in row])
     constrained, filtered = np.mean(shares, axis=0)
-    assert constrained > 1.5 * filtered
-    assert np.mean(best, axis=0)[0] <= np.mean(best, axis=0)[1]
+    assert constrained > 2.5 * filtered
+    assert np.mean(best, axis=0)[0] <= np.mean(best, axis=0)[1] + 0.02
 
 
 def test_prices_rise_as_long_as_a_bound_is_exceeded():

@@ -41,16 +41,20 @@ def test_chances_are_those_of_the_paper():
     np.testing.assert_allclose(started.chances(), expected)
 
 
-def test_the_better_arm_is_pulled_more_often():
+@pytest.mark.parametrize("drawn", [True, False])
+def test_the_better_arm_is_pulled_more_often(drawn):
     """Against the chance that its Beta draw is the largest, by simulation from counts made independently."""
-    started, pulled = pulls_of(CombinatorialBandit(upper=0.7, prior=1.0), arms(), 400, np.random.default_rng(0))
+    bandit = CombinatorialBandit(upper=0.7, prior=1.0, drawn=drawn)
+    started, pulled = pulls_of(bandit, arms(), 400, np.random.default_rng(0))
     share = np.mean([p.algorithms[0] == "a1" for p in pulled])
     won, lost = np.zeros(3), np.zeros(3)
     for trial in started.history:
         arm = int(trial.pipeline.algorithms[0][1])
-        reward = started.stream(trial.number).random() < 1 - trial.outcome.loss / 0.7
+        reward = 1 - trial.outcome.loss / 0.7
+        if drawn:
+            reward = float(started.stream(trial.number).random() < reward)
         won[arm] += reward
-        lost[arm] += not reward
+        lost[arm] += 1 - reward
     draws = np.random.default_rng(1).beta(1 + won, 1 + lost, size=(20_000, 3))
     assert share == pytest.approx(np.mean(draws.argmax(axis=1) == 1), abs=0.08)
     assert share > 0.6

@@ -1,5 +1,7 @@
 """The formulas of the splitting, against brute force and by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,9 @@ from scipy.optimize import minimize_scalar
 
 from headstart.constraints import Constraint
 from headstart.methods.admm.splitting import (
-    MOST,
+    BOUND,
+    FAR,
+    FARTHEST,
     Rounding,
     Split,
     Structure,
@@ -86,35 +90,51 @@ def test_inactive_hyper_parameters_are_projected_and_carried_over():
 
 
 @settings(max_examples=100, deadline=None)
-@given(value=st.floats(0, MOST), price=st.floats(-3, 3), rho=st.floats(0.1, 10))
+@given(value=st.floats(0, 2 * BOUND), price=st.floats(-30, 30), rho=st.floats(0.1, 10))
 def test_slacks_are_in_their_box_and_best(value, price, rho):
     values, prices = np.array([value]), np.array([price])
     slacks = best_slacks(values, prices, rho)
-    assert 0 <= slacks[0] <= 1
+    assert 0 <= slacks[0] <= BOUND
 
     def penalty(u):
         return constraint_penalty(values, np.array([u]), prices, rho)
 
-    assert penalty(slacks[0]) <= minimize_scalar(penalty, bounds=(0, 1), method="bounded").fun + 1e-9
+    found = minimize_scalar(penalty, bounds=(0, BOUND), method="bounded").fun
+    assert penalty(slacks[0]) <= found + 1e-9 * (1 + found)
 
 
 def test_prices_by_hand():
-    """Equation A29 with ρ = 2: a bound that is exceeded by half raises its price, one that holds does not."""
+    """Equation A29 with ρ = 2: a bound that is exceeded by a tenth raises its price, one that holds does not."""
     rounding = Rounding(numbers())
     split = Split.at(Structure(("none",)), np.zeros(5), rounding, 2)
     constraints = [Constraint("latency", 0.01), Constraint("size", 1000)]
-    values = in_bounds(constraints, {"latency": 0.015, "size": 600})
-    np.testing.assert_allclose(values, [1.5, 0.6])
+    values = in_bounds(constraints, {"latency": 0.011, "size": 600})
+    np.testing.assert_allclose(values, [11, 6])
     slacks = best_slacks(values, split.prices, 2.0)
-    np.testing.assert_allclose(slacks, [0.0, 0.4])
+    np.testing.assert_allclose(slacks, [0, 4])
     split = split.after_theta(np.zeros(0), np.zeros(0, dtype=int), slacks, rounding, 2.0)
     split = split.after_z(split.structure, values, 2.0)
-    np.testing.assert_allclose(split.prices, [1.0, 0.0])
-    # The same violation costs more now: ρ/2 (0.5 + ½)².
-    assert constraint_penalty(values, best_slacks(values, split.prices, 2.0), split.prices, 2.0) == pytest.approx(1.0)
+    np.testing.assert_allclose(split.prices, [2, 0])
+    # The same violation costs more now: ρ/2 (1 + 2/ρ)².
+    assert constraint_penalty(values, best_slacks(values, split.prices, 2.0), split.prices, 2.0) == pytest.approx(4)
 
 
 def test_measured_values_are_counted_from_one_bound_below_the_bound():
     bounds = [Constraint("a", 0.0), Constraint("b", -2.0), Constraint("c", 5.0), Constraint("d", 1.0)]
-    values = in_bounds(bounds, {"a": 0.5, "b": -3.0, "c": 1e9})
-    np.testing.assert_allclose(values, [1.5, 0.5, MOST, MOST])
+    values = in_bounds(bounds, {"a": 0.1, "b": -3.0, "c": 1e9})
+    farthest = BOUND + FAR + np.log(FARTHEST / FAR)
+    np.testing.assert_allclose(values, [11, 5, farthest, farthest])
+
+
+def test_what_exceeds_a_bound_by_far_counts_by_its_logarithm():
+    counted = [in_bounds([Constraint("a", 2.0)], {"a": 2.0 * k})[0] for k in (1, 1.3, 1.6, 7)]
+    np.testing.assert_allclose(counted, [10, 13, 13 + np.log(2), 13 + np.log(20)])
+
+
+def test_prices_follow_the_multiplier_of_an_inequality():
+    """With the best slack the update is μ ← max(0, μ + ρ (g − ε)), as long as the slack is not at its other end."""
+    rounding = Rounding(numbers())
+    split = replace(Split.at(Structure(("none",)), np.zeros(5), rounding, 3), prices=np.array([0.5, 0.5, 0.5]))
+    split = split.after_z(split.structure, np.array([10.25, 9.9, 2.0]), 2.0)
+    np.testing.assert_allclose(split.prices, [1.0, 0.3, 0.0])
+    np.testing.assert_allclose(split.slacks, [0.0, 0.0, 7.75])

@@ -7,7 +7,8 @@ symbol      name in code      meaning                                           
 ==========  ================  ==============================================================================  ========
 f̂           upper             loss from which on there is no reward
 r̃           `chances`         1 − clip(f / f̂, 0, 1), the chance of a reward                                  A39
-n, r        –                 pulls and rewards of an arm: an algorithm of a stage, or a stage at a place
+r           –                 the reward: r̃ itself, or 1 with the chance r̃ where rewards are drawn               A1, 10
+n           –                 pulls of an arm: an algorithm of a stage, or a stage at a place
 α₀, δ₀      prior             of the Beta distribution of an arm's chance; both are the same
 ω           –                 a draw from Beta(α₀ + r, δ₀ + n − r); arms with the greatest sum are pulled     A38
 ==========  ================  ==============================================================================  ========
@@ -51,14 +52,17 @@ class CombinatorialBandit(Optimizer):
         Loss from which on there is no reward, for losses that are at least 0; the paper has 0.7. By default rewards go
         from 1 for the best loss so far to 0 for one twice as far from it as the median, whatever the unit.
     prior
-        Of each arm, as rewards and as failures seen before the first pull.
+        Of each arm, as rewards and as failures seen before the first pull; the paper has 10.
+    drawn
+        Whether a pull is rewarded by 1 or 0, with the chance that it has, as in the paper, instead of by that chance.
     """
 
-    def __init__(self, upper: float | None = None, prior: float = 10.0) -> None:
+    def __init__(self, upper: float | None = None, prior: float = 1.0, drawn: bool = False) -> None:
         check_positive("upper", upper)
         check_positive("prior", prior)
         self.upper = upper
         self.prior = prior
+        self.drawn = drawn
 
     def chances(self) -> Array:
         """r̃ of each trial of the history, 0 for one that failed; (n,)."""
@@ -73,13 +77,20 @@ class CombinatorialBandit(Optimizer):
             shares = (targets - best) / width if width > 0 else np.where(targets > best, 1.0, 0.0)
         return np.where(ok, 1.0 - np.clip(shares, 0.0, 1.0), 0.0)
 
+    def rewards(self) -> Array:
+        """r of each trial of the history; (n,)."""
+        chances = self.chances()
+        if not self.drawn:
+            return chances
+        # The same number of a trial decides at each look, so the counts follow from the history alone.
+        draws = np.array([_uniform(self.seed, trial.number) for trial in self.history])
+        return np.where(draws < chances, 1.0, 0.0)
+
     def pull(self, rng: np.random.Generator) -> Structure:
         """The arms of the next pull, whether or not they were pulled before."""
         space, candidates = self.task.space, self.task.candidates
         encoded = self.history.encoded
-        # The same number of a trial decides at each look, so the counts follow from the history alone.
-        draws = np.array([_uniform(self.seed, trial.number) for trial in self.history])
-        rewards = draws < self.chances()
+        rewards = self.rewards()
         given: dict[str, str] = {}
         for s in reversed(range(len(space.stages))):
             stage = space.stages[s]
@@ -90,14 +101,12 @@ class CombinatorialBandit(Optimizer):
         algorithms = tuple(given[stage.name] for stage in space.stages)
         return Structure(algorithms, self._order(encoded.order, rewards, rng) if space.free_order else None)
 
-    def _draw(self, pulled: NDArray[np.bool_], rewards: NDArray[np.bool_], rng: np.random.Generator) -> float:
+    def _draw(self, pulled: NDArray[np.bool_], rewards: Array, rng: np.random.Generator) -> float:
         """ω of an arm."""
-        won = int(rewards[pulled].sum())
+        won = float(rewards[pulled].sum())
         return float(rng.beta(self.prior + won, self.prior + int(pulled.sum()) - won))
 
-    def _order(
-        self, orders: NDArray[np.int64] | None, rewards: NDArray[np.bool_], rng: np.random.Generator
-    ) -> tuple[int, ...]:
+    def _order(self, orders: NDArray[np.int64] | None, rewards: Array, rng: np.random.Generator) -> tuple[int, ...]:
         """Stages at their places: the assignment with the greatest sum of draws among those that the space allows."""
         from scipy.optimize import linear_sum_assignment
 

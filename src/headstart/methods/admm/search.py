@@ -10,7 +10,7 @@ After Liu et al. (2020), *An ADMM based framework for AutoML pipeline configurat
   included. Its sub-solver sees the trials of this iteration, the bandit all pulls of the run.
 
 What is ours: losses are divided by a scale, since (ρ/2)‖θ̃ − b‖² in the unit cube would swamp differences of some
-hundredths; constraints are in units of their bounds; a pipeline that is known is not evaluated again but counts in the
+hundredths; constraints are in tenths of their bounds; a pipeline that is known is not evaluated again but counts in the
 budget of its sub-problem; on recorded pipelines, relaxed points snap to the nearest recorded one.
 """
 
@@ -90,7 +90,7 @@ class ADMM(Optimizer):
 
     def __init__(
         self,
-        theta: Optimizer | str = "bayes(surrogate=gp, n_samples=200, n_starts=4, n_polished=4)",
+        theta: Optimizer | str = "bayes(surrogate=gp, n_samples=300, n_starts=0, n_polished=4)",
         z: Optimizer | str = "bandit",
         rho: float = 1.0,
         budget: int = 16,
@@ -307,15 +307,13 @@ class ADMM(Optimizer):
         split = problem.split
         box = self._box(split.structure.algorithms)
         point, slacks = split.theta[box.columns], split.slacks
-        best: Trial | None = None
         if history.ok.any():
             targets = np.where(history.ok, history.targets(), np.inf)
             best = history[int(targets.argmin())]
             (point,) = self._points([best.proposal], box)
             slacks = best_slacks(self._measured(best), split.prices, self.rho)
         split = split.after_theta(point, box.columns, slacks, self._rounding, self.rho)
-        start = () if best is None else (best,)
-        return Problem("z", problem.iteration, split, self._scale(), trials=start)
+        return Problem("z", problem.iteration, split, self._scale())
 
     def _after_z(self, problem: Problem) -> Problem:
         history = self._z_history(problem, problem.trials).full()
@@ -330,6 +328,11 @@ class ADMM(Optimizer):
 
     def _measured(self, trial: Trial) -> Array:
         return in_bounds(self.task.constraints, trial.outcome.constraints)
+
+    def _penalty(self, trial: Trial, split: Split) -> float:
+        """Of the constraints, with the slacks that are best for the trial."""
+        values = self._measured(trial)
+        return constraint_penalty(values, best_slacks(values, split.prices, self.rho), split.prices, self.rho)
 
     def _points(self, proposals: Sequence[Proposal], box: Box) -> Array:
         """Points in the box that proposals were made for; those of their pipelines where they were made otherwise."""
@@ -353,16 +356,12 @@ class ADMM(Optimizer):
         trials += [trial for trial in problem.trials if trial.number >= _SEEN]
         points = self._points([trial.proposal for trial in trials], box)
 
-        def lagrangian(trial: Trial, point: Array) -> float:
-            values = self._measured(trial)
-            slacks = best_slacks(values, split.prices, self.rho)
-            return (
-                _loss(trial) / problem.scale
-                + split.distance_penalty(point, box.columns, self._rounding, self.rho)
-                + constraint_penalty(values, slacks, split.prices, self.rho)
-            )
-
-        targets = {t.number: lagrangian(t, point) for t, point in zip(trials, points, strict=True)}
+        targets = {
+            trial.number: _loss(trial) / problem.scale
+            + split.distance_penalty(point, box.columns, self._rounding, self.rho)
+            + self._penalty(trial, split)
+            for trial, point in zip(trials, points, strict=True)
+        }
         return _sub_history(
             box.space,
             trials,
@@ -374,11 +373,7 @@ class ADMM(Optimizer):
     def _z_history(self, problem: Problem, trials: Sequence[Trial]) -> History:
         """Structures of some trials, with loss and penalty as their target."""
         split = problem.split
-        targets = {
-            t.number: _loss(t) / problem.scale
-            + constraint_penalty(self._measured(t), split.slacks, split.prices, self.rho)
-            for t in trials
-        }
+        targets = {t.number: _loss(t) / problem.scale + self._penalty(t, split) for t in trials}
         pending = {n: p for n, p in self.history.pending.items() if n in problem.waiting}
         return _sub_history(self._structures.candidates, trials, pending, targets, self._structures.encode)
 
@@ -418,7 +413,7 @@ class Problem:
     scale
         What losses are divided by.
     trials
-        Seen in it so far, known ones included; in z-min the best of θ-min is the first.
+        Seen in it so far, known ones included.
     waiting
         Numbers of its proposals under way.
     done

@@ -11,7 +11,7 @@ symbol    name in code            meaning                                       
 z         `Split.structure`       algorithm of each stage, and the order of stages where it is free        1
 ρ         rho                     weight of the quadratic penalties                                        7
 b, a      `Split.target`, –       δ − λ/ρ and θ̃ᵈ + λ/ρ                                                    8, 11
-g, ε      `in_bounds`, 1          values of constraints in units of their bounds                           2
+g, ε      `in_bounds`, `BOUND`    values of constraints in tenths of their bounds, and those bounds        2
 u         `Split.slacks`          in [0, ε]                                                                13
 μ         `Split.prices`          multipliers of g − ε + u = 0                                             A25
 ========  ======================  =======================================================================  ========
@@ -33,9 +33,12 @@ from headstart.space.parameters import Categorical, Integer, Parameter
 from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
-MOST = 3.0
-"""A measured value counts as at most this multiple of its bound. Squared, a latency a thousand times too high would
-leave a surrogate nothing to tell the others apart by."""
+BOUND = 10.0
+"""Values of constraints are in tenths of their bounds: one that exceeds it by a tenth counts as much as a loss that is
+worse by ρ/2 of the scale of losses. In whole bounds that would be a hundredth of it, and violated for a better loss."""
+FAR, FARTHEST = 3.0, 1e9
+"""An excess of more than the first counts by its logarithm, up to the second. Squared as it is, a latency a thousand
+times too high would leave a surrogate nothing to tell the others apart by."""
 
 
 def nearest_value(parameter: Parameter, points: Array) -> Array:
@@ -82,27 +85,29 @@ class Rounding:
 
 
 def in_bounds(constraints: Sequence[Constraint], measured: Mapping[str, float]) -> Array:
-    """Measured values in units of their bounds, so that 1 is the bound; (M,).
+    """Measured values in tenths of their bounds, so that `BOUND` is the bound; (M,).
 
-    Counted from one bound's length below it, where 0 is, up to `MOST`; what was not measured counts as `MOST`.
+    Counted from one bound's length below it, where 0 is. What exceeds it by more than `FAR` counts by the logarithm,
+    and what was not measured as `FARTHEST`.
     """
-    units = []
-    for constraint in constraints:
-        value = measured.get(constraint.name, np.inf)
-        over = (value - constraint.upper) / (abs(constraint.upper) or 1.0)
-        units.append(MOST if np.isnan(over) else float(np.clip(1.0 + over, 0.0, MOST)))
-    return np.array(units)
+    excess = np.full(len(constraints), FARTHEST)
+    for i, constraint in enumerate(constraints):
+        over = (measured.get(constraint.name, np.inf) - constraint.upper) / (abs(constraint.upper) or 1.0)
+        if not np.isnan(over):
+            excess[i] = np.clip(BOUND * over, -BOUND, FARTHEST)
+    near: Array = BOUND + np.minimum(excess, FAR) + np.log(np.maximum(excess, FAR) / FAR)
+    return near
 
 
 def best_slacks(values: Array, prices: Array, rho: float) -> Array:
-    """u that minimises (g − 1 + u + μ/ρ)² in [0, 1], in closed form."""
-    slacks: Array = np.clip(1.0 - values - prices / rho, 0.0, 1.0)
+    """u that minimises (g − ε + u + μ/ρ)² in [0, ε], in closed form."""
+    slacks: Array = np.clip(BOUND - values - prices / rho, 0.0, BOUND)
     return slacks
 
 
 def constraint_penalty(values: Array, slacks: Array, prices: Array, rho: float) -> float:
-    """ρ/2 Σ (g − 1 + u + μ/ρ)²."""
-    return float(rho / 2 * ((values - 1.0 + slacks + prices / rho) ** 2).sum())
+    """ρ/2 Σ (g − ε + u + μ/ρ)²."""
+    return float(rho / 2 * ((values - BOUND + slacks + prices / rho) ** 2).sum())
 
 
 @dataclass(frozen=True)
@@ -156,8 +161,11 @@ class Split:
         multipliers = np.where(relaxed, self.multipliers + rho * (new - rounded), 0.0)
         return replace(self, theta=new, rounded=rounded, multipliers=multipliers, slacks=slacks)
 
-    def after_z(self, structure: Structure, values: Array | None, rho: float) -> Split:
-        """After z-min: the new structure, and the update of μ by the constraints measured there (equation A29)."""
-        if values is None:
-            return replace(self, structure=structure)
-        return replace(self, structure=structure, prices=self.prices + rho * (values - 1.0 + self.slacks))
+    def after_z(self, structure: Structure, values: Array, rho: float) -> Split:
+        """After z-min: the new structure, and the update of μ by the constraints measured there (equation A29).
+
+        An excess counts as at most `FAR`, so that prices can fall again within some iterations.
+        """
+        slacks = best_slacks(values, self.prices, rho)
+        prices = self.prices + rho * (np.minimum(values, BOUND + FAR) - BOUND + slacks)
+        return replace(self, structure=structure, slacks=slacks, prices=prices)
