@@ -21,7 +21,17 @@ from headstart.replay.results import Results
 from headstart.report.curves import plot_results, spread
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("replay.md", "pmf.md", "deeppipe.md", "metabu.md", "dida.md", "mosaic.md", "warm_start.md")
+PAGES = (
+    "replay.md",
+    "pmf.md",
+    "deeppipe.md",
+    "metabu.md",
+    "mosaic.md",
+    "admm.md",
+    "dida.md",
+    "dmfbs.md",
+    "warm_start.md",
+)
 PNG = b"\x89PNG"
 
 
