@@ -7,46 +7,37 @@ The sampler is Optuna's with its defaults.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Self
+from typing import Any
+
+import numpy as np
 
 from headstart.errors import MissingDependency
+from headstart.optimizers.base import Optimizer
 from headstart.space.parameters import Categorical, Integer, Parameter
 from headstart.space.pipeline import Pipeline, Value
 from headstart.space.space import PipelineSpace
-from headstart.task import Task
 from headstart.trials import Proposal, Trial
 
 
-class OptunaSearch:
-    """A search with the face of an optimizer: `start`, then `ask` and `tell` in turns."""
+class OptunaSearch(Optimizer):
+    """Optuna's search, one pipeline at a time; raises `MissingDependency` without Optuna."""
 
-    def start(self, task: Task, seed: int) -> Self:
-        """Begin on a task; raises `MissingDependency` without Optuna."""
+    _study: Any
+    _asked: Any
+
+    def prepare(self) -> None:
         try:
             optuna: Any = import_module("optuna")
         except ImportError as error:
             raise MissingDependency("Optuna is needed: pip install -c constraints.txt optuna") from error
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        fresh = type(self)()
-        fresh._space = task.space
-        fresh._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
-        fresh._number = 0
-        return fresh
+        self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=self.seed))
 
-    _space: PipelineSpace
-    _study: Any
-    _asked: Any
-    _number: int
-
-    def ask(self) -> list[Proposal]:
-        """The next pipeline."""
+    def suggest(self, number: int, rng: np.random.Generator) -> Proposal:  # noqa: ARG002 (Optuna has its own)
         self._asked = self._study.ask()
-        proposal = Proposal(self._number, suggested(self._space, self._asked))
-        self._number += 1
-        return [proposal]
+        return Proposal(number, suggested(self.task.space, self._asked), {"by": "optuna"})
 
-    def tell(self, trial: Trial) -> None:
-        """The loss of the last one."""
+    def observe(self, trial: Trial) -> None:
         self._study.tell(self._asked, trial.outcome.loss)
 
 

@@ -34,8 +34,9 @@ from headstart.replay.results import MethodResults, half_width, rounded, shown
 from headstart.replay.runner import run_method
 from headstart.space import catalog
 from headstart.space.space import PipelineSpace
+from headstart.study import Study
 from headstart.task import Task
-from headstart.trials import Limits, Trial
+from headstart.trials import Trial
 
 Array = NDArray[np.float64]
 Run = dict[str, Any]
@@ -192,29 +193,33 @@ class Race:
 
     load = staticmethod(Raced.load)
 
+    @staticmethod
+    def make(text: str) -> Optimizer:
+        """A method as its text says."""
+        return OptunaSearch() if text == "optuna" else create("optimizer", text)  # type: ignore[no-any-return]
+
 
 def _ready(text: str, seconds: float | None, evaluations: int | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    made = OptunaSearch() if text == "optuna" else create("optimizer", text)
-    return (made, seconds, evaluations), {}
+    return (Race.make(text), seconds, evaluations), {}
 
 
-def run_once(method: Optimizer | OptunaSearch, seconds: float | None, evaluations: int | None, seed: int) -> Run:
+def run_once(method: Optimizer, seconds: float | None, evaluations: int | None, seed: int) -> Run:
     """One run: each improvement with the evaluation and the second that it came at."""
     space = searched_space()
-    objective = Artificial(space, seed)
-    run = method.start(Task(space), seed)
     found: Run = {"evaluations": [], "seconds": [], "losses": []}
-    begun, number, best = time.process_time(), 0, np.inf
-    while number < (evaluations or _MORE) and time.process_time() - begun < (seconds or _MORE):
-        (proposal,) = run.ask()
-        outcome = objective(proposal.pipeline, Limits(), 0)
-        assert outcome.loss is not None
-        run.tell(Trial(proposal, outcome, 0.0, 0.0))
-        number += 1
-        if outcome.loss < best:
-            best = outcome.loss
-            found["evaluations"].append(number)
-            found["seconds"].append(time.process_time() - begun)
-            found["losses"].append(best)
+    begun, spent = time.process_time(), 0.0
+
+    def note(study: Study, trial: Trial) -> None:
+        nonlocal spent
+        spent = time.process_time() - begun
+        if study.history.best is trial:
+            found["evaluations"].append(len(study.history))
+            found["seconds"].append(spent)
+            found["losses"].append(trial.outcome.loss)
+        if spent >= (seconds or _MORE):
+            study.stop()
+
+    study = Study(Task(space), Artificial(space, seed), method, seed=seed, callbacks=[note])
+    history = study.run(evaluations=evaluations or _MORE)
     found["seconds"], found["losses"] = rounded(np.array(found["seconds"]), 4), rounded(np.array(found["losses"]), 5)
-    return {**found, "total": {"evaluations": number, "seconds": round(time.process_time() - begun, 3)}}
+    return {**found, "total": {"evaluations": len(history), "seconds": round(spent, 3)}}

@@ -602,7 +602,7 @@ def test_the_budget_counts_from_the_start_of_the_command_and_leaves_time_to_writ
 
 def test_every_option_is_a_setting(headstart, monkeypatch):
     seen = []
-    monkeypatch.setattr(fit, "_read", lambda table, request: seen.append(request) or 1 / 0)
+    monkeypatch.setattr(fit, "read_dataset", lambda table, request: seen.append(request) or 1 / 0)
     options = shlex.split(
         "--time 2m --evaluations 7 -j -1 --memory 1.5 --metric f1 --optimizer random --knowledge k.npz "
         "--space small --include a --include b --exclude c --seed 4 --no-ensemble --refit full --calibrate "
@@ -677,7 +677,7 @@ def test_a_fit_of_another_version_is_refused(headstart, settings):
 
 def test_every_setting_is_an_option():
     options = {param.name for param in app_command("fit").params}
-    elsewhere = {"store", "sandbox", "verbose"}  # the directory, debugging, --quiet
+    elsewhere = {"store", "sandbox", "verbose", "report_file"}  # the directory, debugging, --quiet, --report
     assert {f.name for f in dataclasses.fields(fit.FitRequest)} - elsewhere <= options
 
 

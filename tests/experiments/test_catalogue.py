@@ -52,7 +52,7 @@ def test_every_experiment_has_methods_that_exist():
         make = getattr(kind, "make", lambda method: Method.of(method).make())
         if isinstance(groups[0], Mapping):  # meta-features by what they are called
             groups[0] = set(groups[0].values()) - {"all"}
-            make = partial(create, "metafeatures")
+            make = getattr(kind, "make", partial(create, "metafeatures"))
         assert all(make(method) is not None for methods in groups for method in methods), name
     assert len(set(pmf.LISTED)) == 140
 

@@ -58,7 +58,8 @@ def test_what_was_learned_comes_back_from_a_file(name, tmp_path, monkeypatch):
     table = small_tables(1, seed=7)[0]
     vectors = table_metafeatures(table, back.learner.needs.metafeatures, back.extractors)
     recorded = recorded_task(meta, 5)
-    for task in (Task(recorded.candidates, metafeatures=vectors), Task(live_task().candidates, metafeatures=vectors)):
+    for candidates in (recorded.candidates, live_task().candidates):
+        task = Task(candidates, metafeatures=vectors, dataset=table)
         try:
             expected = proposals(known.optimizer(), task)
         except UnknownPipeline:

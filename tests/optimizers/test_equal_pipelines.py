@@ -9,12 +9,14 @@ from tied import tied_space
 from headstart.data.dataset import Dataset
 from headstart.errors import Exhausted
 from headstart.metadata import MetaDataset
+from headstart.metadata.tables import InMemory
 from headstart.optimizers.bayes import Bayes
 from headstart.optimizers.recorded import KnownCandidates
 from headstart.registry import names
 from headstart.space import Encoded
 from headstart.space.distinct import distinct
 from headstart.task import Task
+from headstart.testing.tables import small_tables
 from headstart.trials import Outcome, Trial
 
 SPACE = tied_space()
@@ -33,14 +35,15 @@ def recorded(metafeatures=("example",)):
     pipelines = Encoded(SPACE, listed.values, listed.active, listed.choice, ids=np.arange(N))
     losses = 0.3 + 0.1 * np.tanh(rng.normal(size=(6, 3)) @ rng.normal(size=(3, N)))
     vectors = {name: rng.normal(size=(6, 3)) for name in metafeatures}
-    return MetaDataset(pipelines, losses, [f"task {t}" for t in range(6)], vectors)
+    meta = MetaDataset(pipelines, losses, [f"task {t}" for t in range(6)], vectors)
+    return meta.changed(tables=[InMemory(table) for table in small_tables()[:6]])
 
 
 @pytest.mark.parametrize("name", sorted({*names("optimizer"), *names("surrogate")}))
 def test_no_pipeline_is_proposed_under_two_names(name):
     there, optimizer = candidates(), quick("optimizer", name)
     known = ("example", *sorted(optimizer.needs.metafeatures - {"example"}))
-    task = Task(there, metafeatures={name: np.zeros(3) for name in known})
+    task = Task(there, metafeatures={name: np.zeros(3) for name in known}, dataset=small_tables()[0])
     run = optimizer.meta_fit(recorded(known)).start(task, 3)
     made = []
     while len(made) < 3 * len(there.listed):

@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_one_module_asks():
-    """Contract tests drive optimizers by hand; a study's log and SMAC3 have an `ask` of their own.
+    """Contract tests drive optimizers by hand; a study's log, SMAC3 and Optuna have an `ask` of their own.
 
     A warm start asks for first pipelines and tells nothing: the study tries them.
     """
@@ -21,5 +21,6 @@ def test_one_module_asks():
     assert asking == {
         "src/headstart/study/loop.py",
         "src/headstart/optimizers/warm_start.py",
+        "experiments/optuna_search.py",
         "experiments/smac_program.py",
     }

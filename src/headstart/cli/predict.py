@@ -32,7 +32,8 @@ def predict(
 
     from headstart.estimators import HeadstartClassifier
 
-    classes = [str(c) for c in estimator.classes_] if isinstance(estimator, HeadstartClassifier) else None
+    with using(model):
+        classes = [str(c) for c in estimator.classes_] if isinstance(estimator, HeadstartClassifier) else None
     if proba and classes is None:
         raise InvalidInput("a regression has no probabilities; leave --proba out")
     names = [] if proba else ["prediction"]

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import socket
 import threading
 import warnings
 from html import escape
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 MOST_BYTES = 10_000_000
 MOST_ROWS = 10_000
 MOST_CONNECTIONS = 64
+_REFUSAL_SECONDS = 0.2
 SECONDS = 20.0
 """How long a client may take to send a request, or between two of them."""
 _NULL = "null"
@@ -88,6 +90,9 @@ class Server(ThreadingHTTPServer):
             head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
             try:
                 request.sendall(head.encode() + body)
+                request.shutdown(socket.SHUT_WR)
+                request.settimeout(_REFUSAL_SECONDS)
+                request.recv(1 << 16)  # or the answer is lost with what was sent and not read
             except OSError:
                 pass
             self.shutdown_request(request)
