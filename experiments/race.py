@@ -196,7 +196,7 @@ class Race:
     @staticmethod
     def make(text: str) -> Optimizer:
         """A method as its text says."""
-        return OptunaSearch() if text == "optuna" else create("optimizer", text)  # type: ignore[no-any-return]
+        return OptunaSearch() if text == "optuna" else create("optimizer", text)
 
 
 def _ready(text: str, seconds: float | None, evaluations: int | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
