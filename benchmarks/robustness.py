@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 KILLS, PER_FIT, SANDBOXED, INPUTS = 200, 20, 3, 300
-FIT_FILES = {"fit.json", "leaderboard.csv", "model.headstart", "report.json", "store", ".lock"}
+FIT_FILES = {"fit.json", "leaderboard.csv", "model.headstart", "report.json", "report.html", "store", ".lock"}
 SECONDS, LATEST_SECONDS = 60.0, 300.0
 """Of a processor, and by the clock, for one input."""
 BYTES = 1_500_000_000
