@@ -77,3 +77,10 @@ def test_constraints_are_texts_or_a_mapping() -> None:
     texts, mapping = Settings(constraints=["size <= 10"]), Settings(constraints={"size": 10})
     assert texts.bounds == mapping.bounds
     assert Settings().bounds == ()
+
+
+@pytest.mark.parametrize("name", ["store", "report_file"])
+@pytest.mark.parametrize("value", [[], 5, {"a": 1}])
+def test_places_are_paths(name: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} must be a path"):
+        Settings(**{name: value})

@@ -196,6 +196,10 @@ class Settings(ClassifierParameters):
             )
         if isinstance(self.metric, str):
             self.metric = full_name(self.metric)
+        for name in ("store", "report_file"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str | PathLike):
+                raise InvalidInput(f"{name} must be a path, got {value!r}")
         parse_constraints(self.constraints)
 
     @classmethod
