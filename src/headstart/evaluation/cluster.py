@@ -111,7 +111,7 @@ class Cluster:
                 f"'dask worker {self.address}'"
             )
         ours = _versions()
-        for worker, found in self.client.run(_versions_or_error, on_error="return").items():
+        for worker, found in self.client.run(_versions, on_error="return").items():
             if found != ours:
                 raise InvalidInput(
                     f"workers must have the versions of this process, {_in_words(ours)}, but {worker} has "
@@ -243,7 +243,7 @@ class RemoteSandbox:
         while True:
             future, sent = self._submit(call, left)
             try:
-                outcome, files = self._wait(future, limits)
+                outcome, files = self._wait(future, limits, interruptions)
             except _Ended as error:
                 return Outcome.failed(error.status, str(error), fidelity=fidelity)
             except _DataLost:
@@ -282,11 +282,12 @@ class RemoteSandbox:
             if self._sent is sent:
                 self._sent = None
 
-    def _wait(self, future: Any, limits: Limits) -> tuple[Outcome, dict[str, tuple[str, bytes] | str]]:
+    def _wait(
+        self, future: Any, limits: Limits, interruptions: int
+    ) -> tuple[Outcome, dict[str, tuple[str, bytes] | str]]:
         """What a worker returned; raises `_Ended` if nothing is to be had, `_DataLost` if all is to be sent again."""
         from distributed import KilledWorker
 
-        interruptions = self._interruptions
         while True:
             left = limits.left
             try:
@@ -411,13 +412,6 @@ def _versions() -> dict[str, str]:
     from headstart import __version__
 
     return {"headstart": __version__, "python": ".".join(platform.python_version_tuple()[:2])}
-
-
-def _versions_or_error() -> dict[str, str]:
-    try:
-        return _versions()
-    except ImportError as error:
-        return {"error": str(error)}
 
 
 def _in_words(versions: Any) -> str:

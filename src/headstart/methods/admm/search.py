@@ -306,13 +306,12 @@ class ADMM(Optimizer):
         history = self._theta_history(problem)
         split = problem.split
         box = self._box(split.structure.algorithms)
-        point, slacks = split.theta[box.columns], split.slacks
+        point = split.theta[box.columns]
         if history.ok.any():
             targets = np.where(history.ok, history.targets(), np.inf)
             best = history[int(targets.argmin())]
             (point,) = self._points([best.proposal], box)
-            slacks = best_slacks(self._measured(best), split.prices, self.rho)
-        split = split.after_theta(point, box.columns, slacks, self._rounding, self.rho)
+        split = split.after_theta(point, box.columns, self._rounding, self.rho)
         return Problem("z", problem.iteration, split, self._scale())
 
     def _after_z(self, problem: Problem) -> Problem:

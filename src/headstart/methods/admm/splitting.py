@@ -12,7 +12,7 @@ z         `Split.structure`       algorithm of each stage, and the order of stag
 ρ         rho                     weight of the quadratic penalties                                        7
 b, a      `Split.target`, –       δ − λ/ρ and θ̃ᵈ + λ/ρ                                                    8, 11
 g, ε      `in_bounds`, `BOUND`    values of constraints in tenths of their bounds, and those bounds        2
-u         `Split.slacks`          in [0, ε]                                                                13
+u         `best_slacks`           in [0, ε]                                                                13
 μ         `Split.prices`          multipliers of g − ε + u = 0                                             A25
 ========  ======================  =======================================================================  ========
 
@@ -130,15 +130,12 @@ class Split:
     theta: Array  # (D,)
     rounded: Array  # (D,)
     multipliers: Array  # (D,), 0 where nothing is relaxed
-    slacks: Array  # (M,)
     prices: Array  # (M,)
 
     @classmethod
     def at(cls, structure: Structure, theta: Array, rounding: Rounding, constraints: int) -> Split:
         """Where the iterations begin: λ = 0, μ = 0."""
-        return cls(
-            structure, theta, rounding(theta), np.zeros(len(theta)), np.zeros(constraints), np.zeros(constraints)
-        )
+        return cls(structure, theta, rounding(theta), np.zeros(len(theta)), np.zeros(constraints))
 
     def target(self, rho: float) -> Array:
         """b, what θ-min is drawn to; (D,)."""
@@ -150,22 +147,21 @@ class Split:
         apart = (theta - self.target(rho)[columns])[rounding.relaxed[columns]]
         return float(rho / 2 * apart @ apart)
 
-    def after_theta(
-        self, theta: Array, columns: NDArray[np.int64], slacks: Array, rounding: Rounding, rho: float
-    ) -> Split:
+    def after_theta(self, theta: Array, columns: NDArray[np.int64], rounding: Rounding, rho: float) -> Split:
         """After θ-min: new active values, inactive ones projected (equation 9), then δ-min and the update of λ."""
         relaxed = rounding.relaxed
         new = np.where(relaxed, np.clip(self.target(rho), 0.0, 1.0), self.theta)
         new[columns] = theta
         rounded = np.where(relaxed, rounding(new + self.multipliers / rho), new)
         multipliers = np.where(relaxed, self.multipliers + rho * (new - rounded), 0.0)
-        return replace(self, theta=new, rounded=rounded, multipliers=multipliers, slacks=slacks)
+        return replace(self, theta=new, rounded=rounded, multipliers=multipliers)
 
     def after_z(self, structure: Structure, values: Array, rho: float) -> Split:
         """After z-min: the new structure, and the update of μ by the constraints measured there (equation A29).
 
         An excess counts as at most `FAR`, so that prices can fall again within some iterations.
         """
-        slacks = best_slacks(values, self.prices, rho)
-        prices = self.prices + rho * (np.minimum(values, BOUND + FAR) - BOUND + slacks)
-        return replace(self, structure=structure, slacks=slacks, prices=prices)
+        excess = np.minimum(values, BOUND + FAR) - BOUND
+        return replace(
+            self, structure=structure, prices=self.prices + rho * (excess + best_slacks(values, self.prices, rho))
+        )
