@@ -62,7 +62,7 @@ class Task:
         return self.candidates.space
 
     def _hash(self) -> str:
-        content: dict[str, Any] = self.describe()
+        content: dict[str, Any] = self._defining()
         if self.candidates.pool is not None:
             content["pool"] = hashlib.sha256(self.candidates.pool.ids.tobytes()).hexdigest()
         text = json.dumps(content, sort_keys=True)
@@ -70,6 +70,15 @@ class Task:
 
     def describe(self) -> dict[str, Any]:
         """What a store keeps of it: JSON."""
+        return {**self._defining(), "table": self._table()} if self.dataset is not None else self._defining()
+
+    def _table(self) -> dict[str, Any]:
+        """The table, for people who look at a store."""
+        names = {"name": "name", "target": "target", "rows": "n_rows", "columns": "n_features"}
+        found = {name: getattr(self.dataset, attribute, None) for name, attribute in names.items()}
+        return {name: value for name, value in found.items() if isinstance(value, str | int)}
+
+    def _defining(self) -> dict[str, Any]:
         return {
             "metric": self.metric,
             "space": self.space.to_dict(),

@@ -40,7 +40,7 @@ def filled(file_place, new_log, proposal, trial):
 def test_a_newer_version_is_refused(filled):
     execute(filled, "UPDATE headstart_store SET value = '3' WHERE key = 'format_version'")
     before = database_file(filled).read_bytes()
-    with pytest.raises(StoreVersionError, match=r"format version 3; this Headstart reads up to 1; upgrade"):
+    with pytest.raises(StoreVersionError, match=r"format version 3; this Headstart reads up to 2; upgrade"):
         filled.open()
     assert database_file(filled).read_bytes() == before
 
@@ -48,7 +48,7 @@ def test_a_newer_version_is_refused(filled):
 def test_an_older_version_without_migration_is_refused(filled):
     execute(filled, "UPDATE headstart_store SET value = '0' WHERE key = 'format_version'")
     with pytest.raises(
-        StoreVersionError, match=r"format version 0; this Headstart writes 1 and has no migration from 0"
+        StoreVersionError, match=r"format version 0; this Headstart writes 2 and has no migration from 0"
     ):
         filled.open()
 
@@ -63,7 +63,7 @@ def test_older_stores_are_migrated_step_by_step(place, new_log, proposal, trial,
     with place.open() as store, new_log(store) as log:
         log.ask(proposal(0))
         log.finish(trial(0))
-    monkeypatch.setattr(schema, "FORMAT_VERSION", 3)
+    monkeypatch.setattr(schema, "FORMAT_VERSION", 4)
     steps = []
 
     def first(connection):
@@ -83,18 +83,18 @@ def test_older_stores_are_migrated_step_by_step(place, new_log, proposal, trial,
             notes = connection.execute(text("SELECT note FROM headstart_task")).scalars().all()
             return notes, schema.read_properties(connection)["format_version"]
 
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: first, 2: broken})
+    monkeypatch.setattr(schema, "MIGRATIONS", {2: first, 3: broken})
     with pytest.raises(RuntimeError, match="power cut"):
         place.open()
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: first, 2: second})  # would fail if the first step had stayed
+    monkeypatch.setattr(schema, "MIGRATIONS", {2: first, 3: second})  # would fail if the first step had stayed
     with place.open() as store:
-        assert note_and_version(store) == (["migrated"], "3")
+        assert note_and_version(store) == (["migrated"], "4")
         assert len(store.read_study("study").events()) == 2
     with place.open() as store:
-        assert note_and_version(store) == (["migrated"], "3")
+        assert note_and_version(store) == (["migrated"], "4")
     assert steps == [1, 2, 1, 2]
     monkeypatch.undo()
-    with pytest.raises(StoreVersionError, match=r"format version 3"):
+    with pytest.raises(StoreVersionError, match=r"format version 4"):
         place.open()
 
 

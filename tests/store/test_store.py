@@ -275,23 +275,6 @@ def test_postgresql_shares_its_database(postgresql_server):
         assert store.studies() == []
 
 
-def test_lost_connection_says_so(postgresql_server, new_log, proposal):
-    import psycopg
-
-    with psycopg.connect(postgresql_server, autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA lost")
-        with Store.open(f"{postgresql_server}?options=-csearch_path%3Dlost") as store:
-            log = new_log(store)
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'headstart%'"
-            )
-            for _ in range(2):
-                with pytest.raises(StoreError, match=r"lost|cannot be reached|terminat"):
-                    log.ask(proposal(0))
-        with Store.open(f"{postgresql_server}?options=-csearch_path%3Dlost") as store, store.open_study("study") as log:
-            log.ask(proposal(0))
-
-
 def test_import_is_light():
     code = (
         "import sys, headstart.store; print([m for m in ('sklearn', 'pandas', 'torch', 'psycopg') if m in sys.modules])"

@@ -112,6 +112,16 @@ class Folder:
             self.end()
             raise
 
+    @property
+    def study(self) -> str | None:
+        """Name of the study of the fit; its store may have many."""
+        name = read_json(self.request).get("study") if self.request.exists() else None
+        return name if isinstance(name, str) else None
+
+    def note_study(self, name: str) -> None:
+        """Keep the name of the study, to be continued by it."""
+        write_json(self.request, {**read_json(self.request), "study": name})
+
     def _set_aside(self) -> None:
         """Make room for a new model where there is something else, such as a part of one: it would not be replaced."""
         if self.model.is_file() and not is_container(self.model):

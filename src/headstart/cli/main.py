@@ -265,6 +265,14 @@ def fit(
             help="Directory for the model and its reports. By default named after the table, with .headstart.",
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        output_option(
+            metavar="PLACE",
+            help="Where trials are kept: a directory, or a database that a team shares, such as postgresql://host/db. "
+            "By default in --out.",
+        ),
+    ] = None,
     resume: Annotated[
         bool, output_option("--resume", help="Resume the fit in that directory: same settings, new time.")
     ] = False,
@@ -725,11 +733,40 @@ def studies(
 
     if "://" not in store and not Path(store).exists():
         raise InvalidInput(f"there is no store at {store}; check the path")
-    with Store.open(store, create=False) as opened:
+    with Store.open(f"sqlite:///{store}" if Path(store).is_file() else store, create=False) as opened:
         if name is None:
             show_studies(opened, json)
         else:
             show_trials(opened, name, best, json)
+
+
+@app.command(rich_help_panel=_KNOW)
+def grant(
+    store: Annotated[str, typer.Argument(help="Database URL of a store, as the owner of its tables.")],
+    write: Annotated[
+        list[str] | None, typer.Option(metavar="ROLE", help="Who may read and add to it.", show_default=False)
+    ] = None,
+    read: Annotated[
+        list[str] | None, typer.Option(metavar="ROLE", help="Who may only read it.", show_default=False)
+    ] = None,
+) -> None:
+    """Make a store in a database that a team shares, and give people the rights that they need.
+
+    A store of an older version of Headstart is migrated. Nobody needs the right
+    to change or remove what is stored.
+
+    \b
+    Example:
+      headstart grant postgresql://owner@host/team --write fitters --read guests
+    """
+    from headstart.store import Store
+
+    with Store.open(store) as opened:
+        for roles, may_write in ((write or [], True), (read or [], False)):
+            for role in roles:
+                opened.grant(role, write=may_write)
+        granted = [f"{role} may read and add" for role in write or []] + [f"{role} may read" for role in read or []]
+        typer.echo("; ".join([f"the store at {opened.location} is ready", *granted]))
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.bar import Bar
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from headstart.constraints import Constraint
     from headstart.space.parameters import Parameter
     from headstart.space.space import PipelineSpace
-    from headstart.store import Store
+    from headstart.store import Store, StudySummary
     from headstart.trials import Trial
 
 _HEADS = {"test_score": "test score", "seconds": "seconds", "rank": "#"}
@@ -170,28 +171,80 @@ def _range(parameter: Parameter) -> str:
 
 def show_studies(store: Store, as_json: bool) -> None:
     """One row per study."""
-    rows = [
-        {
-            "name": study.name,
-            "task": study.task_key,
-            "optimizer": _name_of(study.settings.get("optimizer")),
-            "seed": study.seed,
-            "created": datetime.fromtimestamp(study.created).isoformat(sep=" ", timespec="seconds"),
-            "trials": study.n_trials,
-            "ok": study.n_ok,
-            "best_loss": study.best_loss,
-        }
-        for study in store.studies()
-    ]
+    infos = {task.key: task.info for task in store.tasks()}
+    rows = [_study(study, infos.get(study.task_key, {})) for study in store.studies()]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
     table = Table(title=f"Studies in {store.location}")
-    for column in ("study", "task", "optimizer", "seed", "created", "trials", "ok", "best loss"):
-        table.add_column(column, justify="right" if column in ("seed", "trials", "ok", "best loss") else "left")
+    for column in (
+        "study",
+        "table",
+        "target",
+        "metric",
+        "space",
+        "optimizer",
+        "trials",
+        "failed",
+        "best",
+        "by",
+        "last",
+    ):
+        number = column in ("trials", "failed", "best")
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*["-" if value is None else _text(value) for value in row.values()])
+        best = row["best_score"] if row["best_score"] is not None else row["best_loss"]
+        last = f"running: {row['running']}" if row["running"] else row["last"] or row["created"]
+        cells = [row[name] for name in ("name", "table", "target", "metric", "space", "optimizer", "trials", "failed")]
+        table.add_row(
+            *["-" if value is None else escape(_text(value)) for value in (*cells, best, row["author"], last)]
+        )
     Console().print(table)
+
+
+def _study(study: StudySummary, info: Mapping[str, Any]) -> dict[str, Any]:
+    """What a store knows of a study, as JSON types."""
+    about = info.get("table")
+    about = about if isinstance(about, Mapping) else {}
+    space = info.get("space")
+    score = None if study.best_loss is None else _score(info.get("metric"), study.best_loss)
+    return {
+        "name": study.name,
+        "task": study.task_key,
+        "table": about.get("name"),
+        "target": about.get("target"),
+        "metric": info.get("metric"),
+        "space": space.get("name") if isinstance(space, Mapping) else None,
+        "optimizer": _name_of(study.settings.get("optimizer")),
+        "seed": study.seed,
+        "trials": study.n_trials,
+        "ok": study.n_ok,
+        "failed": study.n_trials - study.n_ok,
+        "best_loss": study.best_loss,
+        "best_score": score,
+        "author": study.author,
+        "created": _when(study.created),
+        "last": None if study.last is None else _when(study.last),
+        "running": study.running,
+    }
+
+
+def _score(metric: Any, loss: float) -> float | None:
+    """A loss in the direction of its metric, where that is a metric of ours."""
+    from headstart.errors import InvalidInput
+    from headstart.evaluation.scoring import Metric, natural
+
+    for kind in ("binary", "multiclass", "regression"):
+        try:
+            found = Metric(metric, kind)
+            return natural(found.name, found.to_score(loss))
+        except (InvalidInput, TypeError):  # of another kind of target, or of no table at all
+            continue
+    return None
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).isoformat(sep=" ", timespec="seconds")
 
 
 def _name_of(described: Any) -> str | None:

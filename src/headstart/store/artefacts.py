@@ -11,7 +11,8 @@ import shutil
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,17 +172,26 @@ class BlobArtefacts(Artefacts):
         query = select(table.c.content).where(
             table.c.study_id == record.study_id, table.c.number == record.number, table.c.name == record.name
         )
-        with self._database.transaction() as connection:
-            content = connection.execute(query).scalar()
+        content = self._database.run(lambda connection: connection.execute(query).scalar())
         if content is None:
             raise StoreError(f"{record} is not in the database at {self._database.location}; restore it from a backup")
         return bytes(content)
 
     def paths(self, records: Iterable[ArtefactRecord]) -> Mapping[str, Path]:
-        return _FetchedFiles(self, {record.name: record for record in records})
+        return _FetchedFiles(self, {record.name: self._kept(record) for record in records})
+
+    def _kept(self, record: ArtefactRecord) -> ArtefactRecord:
+        """The record without its content, which is put where `fetch` looks: it need not come back from a server."""
+        if record.content is None:
+            return record
+        self._written(record, lambda: record.content or b"")
+        return replace(record, content=None)
 
     def fetch(self, record: ArtefactRecord) -> Path:
-        content = self.read(record)
+        """The file of an artefact, from the database if it is not here yet."""
+        return self._written(record, lambda: self.read(record))
+
+    def _written(self, record: ArtefactRecord, content: Callable[[], bytes]) -> Path:
         try:
             with self._mutex:
                 if self._cache is None:
@@ -189,7 +199,7 @@ class BlobArtefacts(Artefacts):
                 path = Path(self._cache.name, f"{record.study_id}-{record.file_name}")
                 if not path.exists():
                     partial = path.with_name(path.name + ".part")
-                    partial.write_bytes(content)
+                    partial.write_bytes(content())
                     partial.replace(path)
         except OSError as error:
             raise StoreError(

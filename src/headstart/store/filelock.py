@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,16 @@ from typing import TypeVar
 
 Held = TypeVar("Held")
 
+_ATTEMPTS = 3
+"""To take a lock: one who looks for its holder has it for a moment."""
+
 if sys.platform == "win32":
     import msvcrt
 
     # Locked bytes cannot be read by others on Windows: lock one far behind the holder's name.
     _LOCKED_BYTE = 1 << 30
 
-    def _try_lock(descriptor: int) -> bool:
+    def _try_lock(descriptor: int, shared: bool = False) -> bool:  # noqa: ARG001
         os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -28,9 +32,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(descriptor: int) -> bool:
+    def _try_lock(descriptor: int, shared: bool = False) -> bool:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -68,7 +72,11 @@ class FileLock:
         """Take the lock; returns None, or the name of the process that has it."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not _try_lock(descriptor):
+            for attempt in range(_ATTEMPTS):
+                if _try_lock(descriptor):
+                    break
+                time.sleep(0.01 * (attempt + 1 < _ATTEMPTS))  # somebody may just be looking who has it
+            else:
                 # The holder writes its name right after it took the lock: for a moment there may be none.
                 return self._path.read_text("utf-8", "replace").strip() or "another process"
             os.ftruncate(descriptor, 0)
@@ -80,6 +88,19 @@ class FileLock:
                 os.close(descriptor)
         _held.add(self)
         return None
+
+    def holder(self) -> str | None:
+        """Name of the process that has the lock, or None if nobody has."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+        except OSError:  # nobody ever had it, or not for us to see
+            return None
+        try:
+            if _try_lock(descriptor, shared=True):
+                return None
+            return self._path.read_text("utf-8", "replace").strip() or "another process"
+        finally:
+            os.close(descriptor)
 
     def release(self) -> None:
         if self._descriptor is not None:

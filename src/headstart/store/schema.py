@@ -12,10 +12,15 @@ from sqlalchemy import Column, Connection, Integer, String, Text
 
 from headstart.errors import StoreError, StoreVersionError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Format that this Headstart writes."""
 
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
+
+def _add_author(connection: Connection) -> None:
+    connection.execute(sa.text("ALTER TABLE headstart_study ADD COLUMN author VARCHAR(200)"))
+
+
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {1: _add_author}
 """By format version: what turns a store of that version into the next one. It runs inside the transaction that also
 raises the version, so a store is never left between two formats."""
 
@@ -46,6 +51,7 @@ studies = sa.Table(
     Column("settings", Text, nullable=False),
     Column("created", sa.Double, nullable=False),
     Column("version", String(50), nullable=False),
+    Column("author", String(200)),  # NULL in a store of format 1
 )
 
 proposals = sa.Table(

@@ -66,7 +66,7 @@ class SQLiteBackend(Backend):
     def code(self, error: BaseException) -> str | None:
         return getattr(error, "sqlite_errorname", None)
 
-    def lock(self, database: Database, study_id: int) -> Release | str:  # noqa: ARG002
+    def lock(self, database: Database, connection: Connection, study_id: int) -> Release | str:  # noqa: ARG002
         if self._file is None:  # nobody else can have it
             return lambda: None
         directory = self._file.with_name(self._file.name + "-locks")
@@ -75,6 +75,13 @@ class SQLiteBackend(Backend):
         directory.mkdir(exist_ok=True)
         lock = FileLock(directory / f"{study_id}.lock")
         return lock.acquire() or lock.release
+
+    def running(self, connection: Connection, studies: list[int]) -> dict[int, str]:  # noqa: ARG002
+        if self._file is None:
+            return {}
+        directory = self._file.with_name(self._file.name + "-locks")
+        found = {study: FileLock(directory / f"{study}.lock").holder() for study in studies}
+        return {study: holder for study, holder in found.items() if holder is not None}
 
     def tune(self, connection: Connection) -> None:
         """Turn on the write-ahead log, which stays on for the file."""

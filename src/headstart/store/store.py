@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import socket
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import URL, Column, func, insert, make_url, select
+from sqlalchemy import URL, Column, Connection, func, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, IntegrityError
 
 from headstart.errors import InvalidInput, StoreError, StudyExists, StudyLocked, UnknownName, suggestion
 from headstart.store import codec, schema
 from headstart.store.artefacts import Artefacts, BlobArtefacts, FileArtefacts, sync_directory
 from headstart.store.database import Backend, Database
+from headstart.store.location import shown_location
 from headstart.store.postgresql import PostgreSQLBackend
 from headstart.store.sqlite import SQLiteBackend
 from headstart.store.study_log import StudyLog, StudyView
@@ -41,7 +43,8 @@ class TaskRecord:
 class StudySummary:
     """What `Store.studies` tells of a study.
 
-    `best_loss` is that of the best trial at full fidelity that ended well, or None.
+    `best_loss` is that of the best trial at full fidelity that ended well, or None; `author` the user and machine that
+    began it, where that was noted; `last` the Unix time when its last trial ended; `running` who writes to it now.
     """
 
     name: str
@@ -54,6 +57,9 @@ class StudySummary:
     n_trials: int
     n_ok: int
     best_loss: float | None
+    author: str | None
+    last: float | None
+    running: str | None
 
 
 class Store:
@@ -122,6 +128,19 @@ class Store:
         """The directory's database file or the URL, without a password."""
         return self._database.location
 
+    @property
+    def wait_until(self) -> float | None:
+        """Unix time until which a server that is away is waited for; None for ten minutes each time."""
+        return self._database.wait_until
+
+    @wait_until.setter
+    def wait_until(self, value: float | None) -> None:
+        self._database.wait_until = value
+
+    def grant(self, role: str, *, write: bool = False) -> None:
+        """Give a user of a PostgreSQL server the rights to read the store, or also to add to it, and no others."""
+        self._database.run(lambda connection: self._database.backend.grant(connection, role, write), write=True)
+
     def close(self) -> None:
         """Close the studies that are open for writing, then the store; closing twice does nothing."""
         for log in list(self._writers.values()):
@@ -149,7 +168,8 @@ class Store:
             What the store has under that key.
         """
         row = {"key": _checked_name(key, "task key"), "info": codec.encode(info, "task info"), "created": time.time()}
-        with self._database.transaction(write=True) as connection:
+
+        def add(connection: Connection) -> None:
             known = connection.execute(select(schema.tasks.c.key).where(schema.tasks.c.key == key)).scalar()
             if known is None:
                 # Two servers' clients may both see nothing: the loser of that race finds the winner's row below.
@@ -158,6 +178,8 @@ class Store:
                         connection.execute(insert(schema.tasks), row)
                 except IntegrityError:
                     pass
+
+        self._database.run(add, write=True)
         return self.task(key)
 
     def task(self, key: str) -> TaskRecord:
@@ -166,8 +188,8 @@ class Store:
 
     def tasks(self) -> list[TaskRecord]:
         """All tasks, oldest first."""
-        with self._database.transaction() as connection:
-            rows = connection.execute(select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.key)).all()
+        query = select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.key)
+        rows = self._database.run(lambda connection: connection.execute(query).all())
         return [_task_record(row._asdict()) for row in rows]
 
     def create_study(self, name: str, task_key: str, seed: int, settings: Mapping[str, Any]) -> StudyLog:
@@ -198,9 +220,13 @@ class Store:
             "settings": codec.encode(settings, "settings"),
             "created": time.time(),
             "version": _headstart_version(),
+            "author": _author(),
         }
-        with ExitStack() as undo:
-            with self._database.transaction(write=True) as connection:
+
+        def begin(connection: Connection) -> StudyLog:
+            there = connection.execute(select(schema.studies).where(schema.studies.c.name == name)).one_or_none()
+            ours = there is not None and {key: there._asdict()[key] for key in row} == row
+            if not ours:  # else it was committed, and only the answer to that was lost
                 try:
                     with connection.begin_nested():
                         connection.execute(insert(schema.studies), row)
@@ -208,10 +234,10 @@ class Store:
                     raise StudyExists(
                         f"study {name!r} already exists in the store at {self.location}; open it, or give another name"
                     ) from error
-                # Before the commit: nobody sees the study before it is locked.
-                log = undo.enter_context(self._writer(self._study_row(name)))
-            undo.pop_all()
-        return log
+            # Before the commit: nobody sees the study before it is locked.
+            return self._writer(connection, self._study_row(name))
+
+        return self._opened(begin, write=True)
 
     def open_study(self, name: str) -> StudyLog:
         """Open a study for writing, to continue it.
@@ -223,11 +249,24 @@ class Store:
         UnknownName
             If there is no such study.
         """
-        with ExitStack() as undo:
-            with self._database.transaction():
-                log = undo.enter_context(self._writer(self._study_row(name)))
-            undo.pop_all()
-        return log
+        return self._opened(lambda connection: self._writer(connection, self._study_row(name)))
+
+    def _opened(self, work: Callable[[Connection], StudyLog], *, write: bool = False) -> StudyLog:
+        """The study that `work` opens in a transaction; closed again if that fails."""
+        opened: list[StudyLog] = []
+
+        def attempt(connection: Connection) -> StudyLog:
+            for log in opened:  # its lock went with the connection
+                log.close()
+            opened[:] = [work(connection)]
+            return opened[0]
+
+        try:
+            return self._database.run(attempt, write=write)
+        except BaseException:
+            for log in opened:
+                log.close()
+            raise
 
     def read_study(self, name: str) -> StudyView:
         """A study to read only, whoever may be writing it; each call of its methods sees what is there then."""
@@ -238,35 +277,48 @@ class Store:
         study, proposal, trial = schema.studies.c, schema.proposals.c, schema.trials.c
         of_study = trial.study_id == study.id
         query = select(
-            *(column for column in study if column.name != "id"),
+            *study,
             select(func.count()).where(proposal.study_id == study.id).scalar_subquery().label("n_proposals"),
             select(func.count()).where(of_study).scalar_subquery().label("n_trials"),
             select(func.count(trial.loss)).where(of_study).scalar_subquery().label("n_ok"),
             select(func.min(trial.loss)).where(of_study, trial.full_fidelity).scalar_subquery().label("best_loss"),
+            select(trial.content)
+            .where(of_study)
+            .order_by(trial.number.desc())
+            .limit(1)
+            .scalar_subquery()
+            .label("last"),
         ).order_by(study.created, study.id)
-        with self._database.transaction() as connection:
+
+        def read(connection: Connection) -> tuple[Sequence[Any], dict[int, str]]:
             rows = connection.execute(query).all()
-        return [_study_summary(row) for row in rows]
+            return rows, self._database.backend.running(connection, [row.id for row in rows])
+
+        rows, running = self._database.run(read)
+        return [_study_summary(row, running.get(row.id)) for row in rows]
 
     def _study_row(self, name: str) -> dict[str, Any]:
         return self._named("study", schema.studies.c.name, name)
 
     def _named(self, what: str, column: Column[str], name: str) -> dict[str, Any]:
         """The row whose column holds a name; raises `UnknownName` if there is none."""
-        with self._database.transaction() as connection:
+
+        def read(connection: Connection) -> dict[str, Any]:
             row = connection.execute(select(column.table).where(column == name)).one_or_none()
             if row is None:
                 known = [str(there) for there in connection.execute(select(column)).scalars()]
                 raise UnknownName(f"no {what} {name!r} in the store at {self.location}; {suggestion(name, known)}")
-        return row._asdict()
+            return row._asdict()
 
-    def _writer(self, row: Mapping[str, Any]) -> StudyLog:
+        return self._database.run(read)
+
+    def _writer(self, connection: Connection, row: Mapping[str, Any]) -> StudyLog:
         """Lock a study and open it for writing; called inside a transaction, which keeps other threads out."""
         study_id, name = row["id"], row["name"]
         if study_id in self._writers:
             raise StudyLocked(f"study {name!r} is already open for writing in this process; close it first")
         try:
-            lock = self._database.backend.lock(self._database, study_id)
+            lock = self._database.backend.lock(self._database, connection, study_id)
         except OSError as error:
             raise StoreError(f"cannot lock study {name!r} in the store at {self.location}: {error}") from error
         if isinstance(lock, str):
@@ -290,13 +342,16 @@ def _task_record(row: Mapping[str, Any]) -> TaskRecord:
     return TaskRecord(**{**row, "info": codec.decode_mapping(row["info"], f"task {row['key']!r}")})
 
 
-def _study_summary(row: Any) -> StudySummary:
+def _study_summary(row: Any, running: str | None) -> StudySummary:
     what = f"study {row.name!r}"
     settings = codec.decode_mapping(row.settings, what)
     with codec.reading(what):
         if not isinstance(row.name, str) or not 0 <= float(row.created) < _LATEST:
             raise ValueError(f"it was created at {row.created!r}")
-        return StudySummary(**{**row._asdict(), "seed": int(row.seed), "settings": settings})
+        last = None if row.last is None else float(codec.decode(row.last)["finished"])
+        content = {key: value for key, value in row._asdict().items() if key != "id"}
+        found = {"seed": int(row.seed), "settings": settings, "last": last, "running": running}
+        return StudySummary(**{**content, **found})
 
 
 def _backend(location: str, create: bool) -> Backend:
@@ -308,7 +363,7 @@ def _backend(location: str, create: bool) -> Backend:
     if system in ("postgresql", "postgres"):
         return PostgreSQLBackend(url)
     if system != "sqlite" or url.query or url.host:
-        raise StoreError(f"cannot use a store at {url.render_as_string(hide_password=True)}; {_FORMS}")
+        raise StoreError(f"cannot use a store at {shown_location(location, '***')}; {_FORMS}")
     return SQLiteBackend(_sqlite_file(url, create))
 
 
@@ -356,6 +411,15 @@ def _checked_name(name: str, what: str) -> str:
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
         raise InvalidInput(f"a {what} must be 1 to 200 printable characters, got {name!r}")
     return name
+
+
+def _author() -> str:
+    """Who runs this, and where."""
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a user without a name
+        user = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+    return f"{user}@{socket.gethostname()}"[:200]
 
 
 def _headstart_version() -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
-from sqlalchemy import bindparam, exists, insert, select
+from sqlalchemy import Connection, bindparam, exists, insert, select
 
-from headstart.errors import InvalidInput, StoreError, UnknownName, suggestion
+from headstart.errors import InvalidInput, StoreError, StudyLocked, UnknownName, suggestion
 from headstart.store import codec, schema
 from headstart.store.artefact_values import ArtefactRecord, check_names, load
 from headstart.store.artefacts import Artefacts
@@ -148,8 +148,7 @@ class StudyView:
         return f"<{type(self).__name__} {self.name!r} in {self._database.location}>"
 
     def _rows(self, query: Any) -> list[Any]:
-        with self._database.transaction() as connection:
-            return list(connection.execute(query, {"study_id": self._id}).all())
+        return self._database.run(lambda connection: list(connection.execute(query, {"study_id": self._id}).all()))
 
     def _records(self, query: Any = _ARTEFACTS) -> dict[int, list[ArtefactRecord]]:
         by_number = defaultdict(list)
@@ -189,6 +188,8 @@ class StudyLog(StudyView):
         self._told = {number for kind, number in events if kind == TELL}
         self._finished = {number for (number,) in self._rows(_FINISHED)}
         self._finishing: set[int] = set()
+        self._writing: _Write | None = None
+        database.regain[self._id] = self._regain
         artefacts.sweep(self._id, [record for records in self._records().values() for record in records])
 
     def ask(self, *proposals: Proposal) -> None:
@@ -207,11 +208,8 @@ class StudyLog(StudyView):
                     raise InvalidInput(f"proposal {number} of study {self.name!r} is already logged; give a new number")
             if not rows:
                 return
-            with self._database.transaction(write=True) as connection:
-                connection.execute(_ADD_PROPOSAL, rows)
-                connection.execute(_ADD_EVENT, self._event_rows(ASK, numbers))
+            self._write(_Write(ASK, numbers, [(_ADD_PROPOSAL, rows)]))
             self._asked.update(numbers)
-            self._position += len(numbers)
 
     def finish(self, trial: Trial, told: bool = True) -> Trial:
         """Keep a trial with its artefacts: when this returns, neither can be lost.
@@ -251,16 +249,13 @@ class StudyLog(StudyView):
             records = self._artefacts.save(self._id, number, values)
             with self._mutex:
                 self._check_open()
-                with self._database.transaction(write=True) as connection:
-                    connection.execute(_ADD_TRIAL, row)
-                    if records:
-                        connection.execute(_ADD_ARTEFACT, [asdict(record) for record in records])
-                    if told:
-                        connection.execute(_ADD_EVENT, self._event_rows(TELL, [number]))
+                rows: list[tuple[Any, Any]] = [(_ADD_TRIAL, [row])]
+                if records:
+                    rows.append((_ADD_ARTEFACT, [asdict(record) for record in records]))
+                self._write(_Write(TELL, [number] if told else [], rows, finishes=row))
                 self._finished.add(number)
                 if told:
                     self._told.add(number)
-                    self._position += 1
         finally:
             self._finishing.discard(number)
         self._artefacts.remove_sources(values)
@@ -278,15 +273,14 @@ class StudyLog(StudyView):
                     raise InvalidInput(f"trial {number} of study {self.name!r} has already been told")
             if not numbers:
                 return
-            with self._database.transaction(write=True) as connection:
-                connection.execute(_ADD_EVENT, self._event_rows(TELL, numbers))
+            self._write(_Write(TELL, list(numbers), []))
             self._told.update(numbers)
-            self._position += len(numbers)
 
     def close(self) -> None:
         """Release the study's lock; closing twice does nothing."""
         with self._mutex:
             if self._release is not None:
+                self._database.regain.pop(self._id, None)
                 self._release()
                 self._release = None
 
@@ -297,7 +291,7 @@ class StudyLog(StudyView):
         self.close()
 
     def _check_open(self) -> None:
-        self._database.check_usable()
+        self._database.check_open()
         if self._release is None:
             raise StoreError(f"study {self.name!r} is closed for writing; open it again with open_study")
 
@@ -305,8 +299,67 @@ class StudyLog(StudyView):
         if number not in self._asked:
             raise InvalidInput(f"trial {number} of study {self.name!r} has no proposal; log one with ask first")
 
-    def _event_rows(self, kind: str, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        return [
-            {"study_id": self._id, "position": self._position + i, "kind": kind, "number": number}
-            for i, number in enumerate(numbers)
+    def _write(self, write: _Write) -> None:
+        """Commit something once, also if the connection is lost meanwhile, with the answer to a commit or without."""
+        events = [
+            {"study_id": self._id, "position": self._position + i, "kind": write.kind, "number": number}
+            for i, number in enumerate(write.events)
         ]
+        statements = [*write.rows, (_ADD_EVENT, events)] if events else write.rows
+
+        def work(connection: Connection) -> None:
+            if not write.done:
+                self._database.backend.execute(connection, statements)
+
+        self._writing = write
+        try:
+            self._database.run(work, write=True)
+            self._position += len(events)
+        finally:
+            self._writing = None
+
+    def _regain(self, connection: Connection) -> None:
+        """Take the lock again on a new connection, and see whether what was being written is there.
+
+        While the connection was lost the lock was free. If somebody else has written to the study, it is theirs now.
+        """
+        with connection.begin():
+            lock = self._database.backend.lock(self._database, connection, self._id)
+            if isinstance(lock, str):
+                raise self._taken(f"is being run by {lock}")
+
+            def rows(query: Any) -> list[Any]:
+                return list(connection.execute(query, {"study_id": self._id}).all())
+
+            added = [(kind, number) for kind, number in rows(_EVENTS)[self._position :]]
+            finished = {number for (number,) in rows(_FINISHED)}
+            write = self._writing
+            if not added and finished == self._finished:
+                return
+            if write is not None and added == [(write.kind, number) for number in write.events]:
+                row = write.finishes
+                ours = self._finished if row is None else self._finished | {row["number"]}
+                content = None if row is None else {n: text for n, _, text in rows(_TRIALS)}.get(row["number"])
+                if finished == ours and (row is None or content == row["content"]):
+                    write.done = True
+                    return
+            lock()
+        raise self._taken("was continued by another process")
+
+    def _taken(self, what: str) -> StudyLocked:
+        return StudyLocked(
+            f"study {self.name!r} {what} since the connection to the store at {self._database.location} was lost; "
+            "what was stored before is in it"
+        )
+
+
+@dataclass
+class _Write:
+    """What a transaction adds to a study: events of one kind, rows, and perhaps the row of a trial."""
+
+    kind: str
+    events: Sequence[int]
+    rows: list[tuple[Any, Any]]
+    finishes: Mapping[str, Any] | None = None
+    done: bool = False
+    """Whether it was found in the database after the answer to the commit was lost."""
