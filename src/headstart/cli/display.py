@@ -101,6 +101,8 @@ class Display(Progress):
         self.run: Run | None = None
         self.new = 0
         """Number of pipelines that this run has tried, without those of an earlier one."""
+        self.on_begin: Callable[[Run], None] = lambda _: None
+        """Called when the search begins."""
         self.signals = Signals(self.close)
 
     @contextmanager
@@ -114,6 +116,7 @@ class Display(Progress):
 
     def begin(self, run: Run) -> None:
         self.run = self.signals.run = run
+        self.on_begin(run)
         self.inner.begin(run)
 
     def trial(self, run: Run, trial: Trial) -> None:
@@ -192,7 +195,7 @@ class Picture(Display):
             line = Text.assemble((f"{clock(seconds)}  ", "dim"), f"{score}  ", (text, "dim"))
             line.no_wrap, line.overflow = True, "ellipsis"
             rows.add_row("improved" if i == 0 else "", line)
-        data = run.dataset
+        data = run.table
         what = f"{data.name}: {data.target!r}, {data.task}, {data.n_rows} rows × {data.n_features} columns"
         title = Text(f"{what}, {label_of(run.metric.name)}", no_wrap=True, overflow="ellipsis", style="bold")
         return Group(title, self._bar(run), rows)

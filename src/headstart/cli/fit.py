@@ -23,6 +23,7 @@ from headstart.errors import HeadstartError, InvalidInput
 from headstart.evaluation.scoring import full_name, label_of, natural
 from headstart.files import replace_file
 from headstart.fitting.settings import PLACE, PROBLEM, Settings
+from headstart.store.location import shown_location
 
 if TYPE_CHECKING:
     from headstart.data.dataset import Dataset
@@ -55,7 +56,8 @@ class FitRequest(Settings):
     def describe(self) -> dict[str, Any]:
         """What is not at its default, as JSON types, but for where it runs."""
         chosen = (f for f in fields(self) if f.metadata != PLACE and getattr(self, f.name) != f.default)
-        return {f.name: getattr(self, f.name) for f in chosen}
+        found = {f.name: getattr(self, f.name) for f in chosen}
+        return {**found, "store": shown_location(self.store)} if isinstance(self.store, str) else found
 
 
 def fit(
@@ -154,6 +156,8 @@ def _fit(
             f"{earlier.get('table')} had; start a new fit with another --out"
         )
     about = {"table": str(table.resolve()), "key": dataset.key, "settings": request.describe()}
+    if earlier is not None and "study" in earlier:
+        about["study"] = earlier["study"]
     folder.begin(about, resume=earlier is not None)
     ready = Thread(target=_prepare_saving, daemon=True)  # while workers start and search
     try:
@@ -223,12 +227,20 @@ def _search(
             raise InvalidInput(
                 f"--{option} and --no-{option} are for classes, but {request.target!r} is a number; leave them out"
             )
-    own = {"store": folder.store, "report_file": folder.page if request.report else None}
+    own = {"store": request.store or folder.store, "report_file": folder.page if request.report else None}
     names = estimator.get_params(deep=False).keys() - {"kinds", "missing", *own}  # the dataset has the first two
     estimator.set_params(**{name: getattr(request, name) for name in names}, **own)
+    display.on_begin = lambda run: folder.note_study(run.study.name)
     reserve = 0.0 if request.seconds is None else _writing_seconds(request.seconds)
     try:
-        estimator.fit(dataset, resume=resume, progress=display, started=cli.began, reserve=reserve, report=False)
+        estimator.fit(
+            dataset,
+            resume=resume and (folder.study or True),
+            progress=display,
+            started=cli.began,
+            reserve=reserve,
+            report=False,
+        )
     except KeyboardInterrupt:
         run = display.run
         if run is None or not run.candidates():
@@ -349,7 +361,7 @@ def _report(
 
     run = display.run
     assert run is not None
-    data = run.dataset
+    data = run.table
     return {
         "headstart": __version__,
         "table": str(table.resolve()),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headstart.cli.folder import Folder, find_model, load_model, using
+from headstart.cli.folder import Folder, find_model, load_model, read_json, using
 from headstart.errors import HeadstartError, InvalidInput
 from headstart.files import writable_file
 
@@ -60,14 +60,18 @@ def read_search(directory: Path, constraints: Any = None) -> Search:
     from headstart.space.space import PipelineSpace
     from headstart.store import Store
 
-    location = Folder(directory).store
-    if not location.exists():
+    folder = Folder(directory)
+    asked = read_json(folder.request).get("settings") if folder.request.exists() else None
+    shared = asked.get("store") if isinstance(asked, dict) else None
+    location = shared if isinstance(shared, str) else folder.store
+    if isinstance(location, Path) and not location.exists():
         raise InvalidInput(f"{directory} must be a directory that 'headstart fit' made; it has no {location.name}")
     with Store.open(location, create=False) as store:
         studies = store.studies()
         if not studies:
             raise InvalidInput(f"nothing was tried in {directory} yet; continue it with 'headstart fit --resume'")
-        study = store.read_study(studies[-1].name)
+        (newest,) = [study for study in studies if study.name == folder.study] or studies[-1:]
+        study = store.read_study(newest.name)
         info = store.task(study.task_key).info
         history = History(PipelineSpace.from_dict(info["space"]), constraints=parse_constraints(constraints))
         for trial in study.trials():
@@ -76,7 +80,7 @@ def read_search(directory: Path, constraints: Any = None) -> Search:
     for kind in ("binary", "multiclass", "regression"):
         with suppress(InvalidInput):  # a function of the user's, or a metric of another task
             metric = metric or Metric(info["metric"], kind)
-    return Search(history, study.task_key, metric, study.settings.get("optimizer", {}), studies[-1].seed)
+    return Search(history, study.task_key, metric, study.settings.get("optimizer", {}), newest.seed)
 
 
 def _record(folder: Folder, train: Path | None) -> Record:

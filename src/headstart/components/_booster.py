@@ -127,14 +127,20 @@ class Booster(Adapted, ABC):
         }
 
     def _matrix(self, X: Any) -> Any:
-        """Numbers, and codes of categories with NaN where missing or unknown; (n, d) floats."""
+        """Numbers, and codes of categories with NaN where missing or unknown; (n, d) floats.
+
+        In single precision if that is what all numbers are in.
+        """
         if issparse(X):
             return X.toarray()
         if not isinstance(X, pd.DataFrame) or not self.categories_:
-            return np.asarray(X, dtype=np.float64)
-        matrix = np.empty(X.shape)
+            single = all(kind == np.float32 for kind in (X.dtypes if isinstance(X, pd.DataFrame) else [X.dtype]))
+            return np.asarray(X, dtype=np.float32 if single else np.float64)
         numbers = [i for i in range(X.shape[1]) if i not in self.categories_]
-        matrix[:, numbers] = X.iloc[:, numbers].to_numpy(dtype=np.float64, na_value=np.nan)
+        single = all(X.dtypes.iloc[i] == np.float32 for i in numbers)
+        matrix = np.empty(X.shape, dtype=np.float32 if single else np.float64)
+        for i in numbers:
+            matrix[:, i] = X.iloc[:, i].to_numpy(dtype=matrix.dtype, na_value=np.nan)
         for i, known in self.categories_.items():
             here = X.iloc[:, i].astype("category").array
             codes = np.asarray(here.codes, dtype=np.float64)
@@ -265,4 +271,7 @@ class BoostedRegressor(RegressorMixin):  # type: ignore[misc]
 def _varies(matrix: Any) -> bool:
     """Whether some column is not the same in all rows."""
     first = matrix[:1]
-    return bool(((matrix != first) & ~(np.isnan(matrix) & np.isnan(first))).any())
+    few = matrix[:100]
+    if ((few != first) & ~(np.isnan(few) & np.isnan(first))).any():
+        return True
+    return any(((c != c[0]) & ~(np.isnan(c) & np.isnan(c[0]))).any() for c in matrix.T)

@@ -19,7 +19,8 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ============  ==========================================================================================
     kind          becomes
     ============  ==========================================================================================
-    numeric       a number; infinities and what cannot be read as a number are missing
+    numeric       a number, in single precision if it came in that or as a small integer; infinities and what cannot
+                  be read as a number are missing
     boolean       a number, 0 or 1
     categorical   a category; beyond `max_categories` the rarer ones share one, unseen ones are missing
     date          year, month, day of month, day of week, hour, and days since the first date of the training
@@ -95,15 +96,16 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @staticmethod
     def _numbers(column: pd.Series) -> Any:
         if column.dtype.kind in "fiu":
-            numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            numbers = column.to_numpy(dtype=_precision(column.dtype), na_value=np.nan)
         else:
             numbers = pd.to_numeric(column.astype(object), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-        return np.where(np.isfinite(numbers), numbers, np.nan)
+        finite = np.isfinite(numbers)
+        return numbers if finite.all() else np.where(finite, numbers, numbers.dtype.type(np.nan))
 
     @staticmethod
     def _booleans(column: pd.Series) -> Any:
         if column.dtype.kind in "bfiu":
-            return column.to_numpy(dtype=np.float64, na_value=np.nan)
+            return column.to_numpy(dtype=_precision(column.dtype), na_value=np.nan)
         true, false = ("true", "t", "yes", "y", "1", "1.0", "on"), ("false", "f", "no", "n", "0", "0.0", "off")
         words = column.astype(object).map(lambda value: str(value).strip().lower() if pd.notna(value) else "")
         return np.where(words.isin(true), 1.0, np.where(words.isin(false), 0.0, np.nan))
@@ -195,3 +197,9 @@ class PrepareTable(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @staticmethod
     def _texts(column: pd.Series) -> list[str]:
         return [str(value) if pd.notna(value) else "" for value in column.astype(object)]
+
+
+def _precision(dtype: Any) -> Any:
+    """Single precision for what it holds exactly, which is how large tables come; else double."""
+    exact = isinstance(dtype, np.dtype) and dtype.kind in "iuf" and np.can_cast(dtype, np.float32)
+    return np.float32 if exact else np.float64

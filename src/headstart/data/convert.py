@@ -12,7 +12,7 @@ id, constant                 float64 where they are numbers, dates where they ar
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from headstart.data.columns import ColumnSpec, Kind, dense, plain_numbers
+from headstart.data.compact import compact
 from headstart.data.dates import ISO, as_moments, epoch_format, find_date_format, is_swapped, read_dates, read_epoch
 from headstart.data.errors import DataWarning, TableError, listed
 from headstart.data.values import Distinct, distinct_texts, to_numbers, to_truths
@@ -46,6 +47,15 @@ class Converted:
     values: Any
     infinite: int = 0
     unread: tuple[str, ...] = ()
+
+
+def convert_compactly(column: pd.Series[Any], spec: ColumnSpec, name: str) -> Converted:
+    """A column as `convert` makes it, in few bytes, see `headstart.data.compact`."""
+    if spec.kind in (Kind.ID, Kind.CONSTANT):
+        return Converted(np.zeros(len(column), dtype=np.int8))
+    found = convert(column, spec, name)
+    is_number = isinstance(found.values, np.ndarray) and found.values.dtype.kind == "f"
+    return replace(found, values=compact(found.values)) if is_number else found
 
 
 def convert(column: pd.Series[Any], spec: ColumnSpec, name: str) -> Converted:

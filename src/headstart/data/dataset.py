@@ -41,7 +41,8 @@ class Dataset:
     Parameters
     ----------
     X
-        The features: a DataFrame in the forms of `headstart.data.convert`, rows numbered from 0, or a CSR matrix.
+        The features: a DataFrame in the forms of `headstart.data.convert`, of a large table those of
+        `headstart.data.compact`, rows numbered from 0; or a CSR matrix.
     y
         One value per row: codes from 0 for a classification, float64 for a regression, None without a target.
     classes
@@ -140,7 +141,8 @@ class Dataset:
                 f"a table must have at least {MINIMUM_ROWS} rows with a target, found {known} in {len(frame)}"
             )
         if matrix is None:
-            features = read_features(frame.loc[kept, roles.features], kinds, roles.claimed, markers)
+            raw = frame.drop(columns=list(roles.claimed))  # which copies nothing
+            features = read_features(raw if kept.all() else raw.loc[kept], kinds, roles.claimed, markers)
         else:
             features = read_sparse(matrix[kept], kinds)
         concerns = [*features.concerns, *(_concerns(y, features) if y is not None else ())]
@@ -197,6 +199,15 @@ class Dataset:
     def n_features(self) -> int:
         """Number of columns of `X`."""
         return int(self.X.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that features and target take in memory."""
+        if self.is_sparse:
+            held = int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
+        else:
+            held = int(self.X.memory_usage(index=False, deep=True).sum())
+        return held + (0 if self.y is None else self.y.nbytes)
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -267,7 +278,7 @@ class Dataset:
         if self.is_sparse:
             density = self.X.nnz / max(1, self.n_rows * self.n_features)
             return [f"  numeric      {self.n_features:>5}  sparse, {density:.2%} filled"]
-        missing = self.X.isna().mean()
+        missing = pd.Series({name: self.X[name].isna().mean() for name in self.kinds})
         lines = []
         for kind in Kind:
             if columns := [str(name) for name, held in self.kinds.items() if held is kind]:

@@ -10,7 +10,8 @@ import pandas as pd
 from scipy import sparse
 
 from headstart.data.columns import ColumnSpec, Kind, infer_columns
-from headstart.data.convert import Converted, convert, finite_or_missing
+from headstart.data.compact import is_large
+from headstart.data.convert import Converted, convert, convert_compactly, finite_or_missing
 from headstart.data.errors import TableError, listed
 from headstart.data.schema import Schema
 from headstart.data.values import blanked
@@ -68,12 +69,15 @@ def read_features(
     frame = frame.reset_index(drop=True)
     if missing:
         frame = frame.apply(blanked, markers=missing)
-    if frame.isna().all(axis=None):
+    if all(frame[name].isna().all() for name in names):
         raise TableError(f"features must have values, but all {len(names)} columns are empty in all {len(frame)} rows")
     specs, notes = infer_columns(frame, kinds)
     specs, usable_notes = _with_something_to_learn_from(frame, specs, set(kinds or ()))
-    converted = {name: convert(frame[name], spec, name) for name, spec in specs.items()}
-    X = pd.DataFrame({name: c.values for name, c in converted.items()}, index=pd.RangeIndex(len(frame)))
+    large = is_large(*frame.shape)
+    form = convert_compactly if large else convert
+    converted = {name: form(frame[name], spec, name) for name, spec in specs.items()}
+    values = {name: c.values for name, c in converted.items()}
+    X = pd.DataFrame(values, index=pd.RangeIndex(len(frame)), copy=False if large else None)
     made_up = all(n.startswith("x") and n[1:].isdigit() for n in names)
     notes = [*notes, *usable_notes, *_notes(frame, specs, converted, set(kinds or ()))]
     return Features(

@@ -119,6 +119,17 @@ def nested_subset(rows: Rows, strata: Rows, share: float, priority: Rows, least:
     return taken
 
 
+def stratified_part(strata: Rows, size: int, rng: np.random.Generator, least: int = 2) -> Rows:
+    """About `size` rows, sorted, with the same share of each stratum, and `least` rows of it where it has them."""
+    shuffled = rng.permutation(len(strata))
+    kind = np.int16 if strata.max() < 2**15 else np.int64  # the former is sorted much faster
+    order = shuffled[np.argsort(strata[shuffled].astype(kind), kind="stable")]
+    counts = np.bincount(strata)
+    wanted = np.maximum(np.rint(counts * (size / len(strata))), np.minimum(counts, least)).astype(np.int64)
+    starts = np.cumsum(counts) - counts
+    return np.sort(np.concatenate([order[s : s + n] for s, n in zip(starts, wanted, strict=True)]))
+
+
 def _position_in_stratum(strata: Rows, priority: Rows) -> Rows:
     """For each row, how many of its stratum come before it by priority."""
     order = np.lexsort((priority, strata))

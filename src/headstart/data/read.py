@@ -2,7 +2,7 @@
 
 ====================================  =======================================================================
 ``.csv .tsv .tab .txt .data .dat``    delimited text; how it is written is found out, see `headstart.data.dialect`
-``.parquet .pq``, ``.feather``        columns are read with pyarrow
+``.parquet .pq``, ``.feather``        see `headstart.data.columnar`
 ``.arff``                             see `headstart.data.arff`
 ``.jsonl .ndjson``, ``.json``         one record per line; a list of records, or lists by column name
 ``.xlsx .xlsm``                       the first sheet or the one named; needs openpyxl (``headstart[excel]``)
@@ -20,7 +20,6 @@ import io
 import json
 import lzma
 import os
-import shutil
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
@@ -31,6 +30,7 @@ from typing import Any, BinaryIO
 import pandas as pd
 
 from headstart.data.arff import read_arff
+from headstart.data.columnar import read_columnar
 from headstart.data.delimited import MISSING_CELLS, read_delimited
 from headstart.data.dialect import find_encoding
 from headstart.data.errors import NOT_UNICODE, TableError
@@ -194,7 +194,7 @@ def _read_stream(
         _check_text(stream)
         return read_delimited(stream, dialect, as_text)
     if suffix in (".parquet", ".pq", ".feather"):
-        return _read_columnar(stream, suffix)
+        return read_columnar(stream, suffix)
     if suffix == ".arff":
         return read_arff(_whole_text(stream))
     if suffix in (".json", ".jsonl", ".ndjson"):
@@ -224,23 +224,6 @@ def _whole_text(stream: BinaryIO) -> str:
     if not content.strip():
         raise TableError("must contain a table, but is empty")
     return content.decode(find_encoding(content, complete=True))
-
-
-def _read_columnar(stream: BinaryIO, suffix: str) -> pd.DataFrame:
-    what = "Feather" if suffix == ".feather" else "Parquet"
-    import pyarrow as pa
-
-    reader: Any = pd.read_feather if suffix == ".feather" else pd.read_parquet
-    try:
-        # copied out of Python's hands: a thread of Arrow that lets go of a Python object when Python ends aborts it
-        content = pa.BufferOutputStream()
-        shutil.copyfileobj(stream, content)
-        frame: pd.DataFrame = reader(pa.BufferReader(content.getvalue()))
-        return frame
-    except PermissionError:
-        raise
-    except Exception as error:  # pyarrow has many
-        raise TableError(f"must be a {what} file, but is something else or damaged: {error}") from None
 
 
 def _read_json(text: str) -> pd.DataFrame:

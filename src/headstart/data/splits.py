@@ -176,7 +176,7 @@ def make_splits(
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     if dataset.groups is not None:
         return _grouped(dataset, dataset.groups, folds or FOLDS, repeats, holdout, rng)
-    strata = _strata(dataset)
+    strata = strata_of(dataset)
     stratified = "stratified " if dataset.classes is not None else ""
     if holdout is not None:
         fold_of = stratified_share(strata, holdout, rng)
@@ -186,7 +186,8 @@ def make_splits(
     return _checked(dataset, pairs, f"{n_folds} {stratified}folds{_times(repeats)}", repeats)
 
 
-def _strata(dataset: Dataset) -> Rows:
+def strata_of(dataset: Dataset) -> Rows:
+    """The class of each row; 0 for a regression."""
     if dataset.classes is None or dataset.y is None:
         return np.zeros(dataset.n_rows, dtype=np.int64)
     return dataset.y.astype(np.int64)
@@ -206,7 +207,7 @@ def _grouped(
     labels, group_of = np.unique(groups, return_inverse=True)
     if len(labels) < 2:
         raise TableError("there must be at least two groups to split, found one; leave groups out")
-    strata, notes = _strata(dataset), []
+    strata, notes = strata_of(dataset), []
     if len(labels) < folds and holdout is None:
         notes.append(f"{len(labels)} folds, as many as there are groups")
         folds = len(labels)
@@ -243,7 +244,7 @@ def _by_time(dataset: Dataset, times: NDArray[Any], folds: int, holdout: float |
     pairs = time_pairs(times, cuts)
     notes = []
     if dataset.classes is not None:
-        strata = _strata(dataset)
+        strata = strata_of(dataset)
         learnable = [pair for pair in pairs if len(np.unique(strata[pair[0]])) > 1]
         if len(learnable) < len(pairs):
             notes.append(f"{len(pairs) - len(learnable)} windows with one class in their past are left out")
@@ -299,7 +300,7 @@ def _checked(dataset: Dataset, pairs: list[Any], kind: str, repeats: int = 1, no
     if not pairs:
         raise TableError("there must be at least one split, got none")
     said = list(notes)
-    strata, n_classes = _strata(dataset), 0 if dataset.classes is None else len(dataset.classes)
+    strata, n_classes = strata_of(dataset), 0 if dataset.classes is None else len(dataset.classes)
     checked, unseen, one_class = [], 0, 0
     for number, (train_rows, valid_rows) in enumerate(pairs):
         train = _positions(train_rows, dataset.n_rows, f"training part {number}")

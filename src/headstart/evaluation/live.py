@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headstart.space.space import PipelineSpace
 
 Array = NDArray[np.float64]
-_FITTING_SHARE = 0.7
+FITTING_SHARE = 0.7
 """Of the time of an evaluation, what training may use; the rest is for preparation, prediction and storage."""
 _FIRST_TREES = 10
 """The first part of a forest, by which the time of the others is told, is one of so many."""
@@ -90,7 +90,7 @@ class LiveObjective:
 
     def __call__(self, pipeline: Pipeline, limits: Limits, seed: int, fidelity: Fidelity = FULL) -> Outcome:
         seconds = limits.now().seconds  # the sandbox keeps it; boosting is told, to end before
-        until = None if seconds is None else time.monotonic() + _FITTING_SHARE * seconds
+        until = None if seconds is None else time.monotonic() + FITTING_SHARE * seconds
         return outcome_of(lambda: self._evaluate(pipeline, seed, fidelity, until), fidelity)
 
     def _evaluate(self, pipeline: Pipeline, seed: int, fidelity: Fidelity, until: float | None) -> Outcome:
@@ -171,7 +171,11 @@ class LiveObjective:
         return splits.pairs[: fidelity.folds]
 
     def _rows(self, rows: NDArray[np.int64]) -> Any:
-        return self.dataset.X[rows] if self.dataset.is_sparse else self.dataset.X.iloc[rows]
+        """Rows of the table; those that follow each other are not copied."""
+        if self.dataset.is_sparse:
+            return self.dataset.X[rows]
+        follow = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
+        return self.dataset.X.iloc[rows[0] : rows[-1] + 1] if follow else self.dataset.X.iloc[rows]
 
     @property
     def _shape(self) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from headstart.evaluation.scoring import Metric, label_of
 from headstart.fitting import reports
 from headstart.fitting.conformal import Conformity
 from headstart.fitting.decisions import Decisions, fit_factors, fit_temperature
+from headstart.fitting.enlarged import enlarge
 from headstart.fitting.ensemble import select_ensemble
 from headstart.fitting.explain import make_reference
 from headstart.fitting.model import Member, Model
@@ -48,6 +49,8 @@ _FIRST = 5
 """So many of the best pipelines, taken together, say about where thresholds are."""
 SELECTION_ROWS = 20_000
 """Most rows that the ensemble is selected on."""
+SELECTION_BYTES = 4 * 10**9
+"""Most bytes of predictions for all rows that the ensemble is selected from: with a thousand classes they are large."""
 FAST_LOSS = 0.01
 """Of what the best model gains over a constant, what a fast one may lose."""
 _CALLS, _CALLS_SECONDS = 7, 1.0
@@ -88,6 +91,7 @@ class Assembly:
             candidates = candidates[:1]
         self.run.progress.phase(self.run, "choosing the ensemble" if len(candidates) > 1 else "making the model")
         first = predictions_of(candidates[0])
+        candidates = candidates[: max(1, SELECTION_BYTES // first.nbytes)]
         validated = np.flatnonzero(is_predicted(first))
         if not self._tunes:
             candidates = candidates[: self._useful(candidates)]
@@ -104,14 +108,46 @@ class Assembly:
         if not members:
             return self.make()  # of others
         by_number = dict(zip([t.number for t in candidates], predictions, strict=True))
+        if self.run.enlarges:
+            members = self._enlarged(members, by_number, validated, decisions)
         average = np.sum([m.weight * by_number[m.number] for m in members], axis=0)
         decisions = self._decisions(average, validated)
         self.run.notes += self._said_of(decisions)
-        if self.run.refits:
+        if self.run.refits and not self.run.enlarges:
             members = self._refitted(members)
         if self.run.settings.refit == "single" or self.run.settings.deploy == "fast":
             members = [self._single(m, len(m.models) - 1) if len(m.models) > 1 else m for m in members]
         return self._model(members, decisions, average, validated)
+
+    def _enlarged(
+        self,
+        members: Sequence[Member],
+        predictions: dict[int, Array],
+        validated: NDArray[np.int64],
+        decisions: Decisions,
+    ) -> list[Member]:
+        """Members of which some are fitted on more rows, with weights that suit that; `predictions` are changed."""
+        run = self.run
+        found = enlarge(run, members, self._last_limits(0.9))
+        if not found:
+            return list(members)
+        for number, larger in found.items():
+            everything = np.full((run.dataset.n_rows, *larger.predictions.shape[1:]), np.nan)
+            everything[run.plan.splits[0][1]] = larger.predictions
+            predictions[number] = everything[validated]
+        weights = self._select([predictions[m.number] for m in members], validated, decisions, self._deadline(0.5))
+        chosen = []
+        for member, weight in zip(members, weights.tolist(), strict=True):
+            larger_one = found.get(member.number)
+            if larger_one is not None:
+                member = replace(member, models=larger_one.models, rows=larger_one.rows)
+            if weight > 0:
+                chosen.append(replace(member, weight=weight))
+        sizes = sorted({m.rows or 0 for m in chosen if m.number in found}, reverse=True)
+        if sizes:
+            shown = " and ".join(f"{rows:,}" for rows in sizes)
+            run.notes.append(f"members fitted on more rows than the search had: {shown} rows")
+        return chosen
 
     def _smallest(
         self,
@@ -276,7 +312,8 @@ class Assembly:
             What the members together predicted, before decisions, for which validation rows; None for the simple model.
         """
         data = self.run.dataset
-        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, data.n_rows)}")
+        rows_in_all = self.run.table.n_rows
+        self.run.notes.append(f"{self.run.plan.splits.kind}; {_in_words(members, rows_in_all)}")
         decisions = replace(decisions, folds=min(decisions.folds, max(len(m.models) for m in members)))
         summary, refit, conformity, self.score = None, None, None, None
         if predictions is not None and rows is not None:
@@ -287,7 +324,7 @@ class Assembly:
             summary = summarise(self.run, judged, self._references(), decisions.factors is None, trained)
             pairs = self.run.plan.splits.pairs[: self._trial(members[0].number).proposal.fidelity.folds]
             conformity = Conformity.of(predictions, data.y, rows, pairs, self.run.settings.seed)
-            forms = {m.form(data.n_rows) for m in members}
+            forms = {m.form(rows_in_all) for m in members}
             refit = forms.pop() if len(forms) == 1 else "mixed"
         return Model(
             data.schema,

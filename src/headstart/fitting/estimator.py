@@ -81,7 +81,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         *,
         times: ArrayLike | str | None = None,
         target: str | None = None,
-        resume: bool = False,
+        resume: bool | str = False,
         progress: Progress | None = None,
         started: float | None = None,
         reserve: float = 0.0,
@@ -106,7 +106,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
         resume
             Continue the last fit, of this object or in `store`, with a new time budget. An object that was loaded
             brings its fitted models along; otherwise the best pipelines in `store` are refitted: first or, without a
-            time budget, at the end.
+            time budget, at the end. The name of a study continues that one of several in `store`.
         progress
             Is told what happens; see `headstart.fitting.progress`.
         started
@@ -124,7 +124,7 @@ class HeadstartEstimator(BaseEstimator, Parameters):  # type: ignore[misc]
             dataset = self._dataset(X, y, target, sample_weight, groups, times)
         if progress is None:
             progress = self._shown()
-        if resume and self._run is not None and self._run.dataset.key == dataset.key:
+        if resume and self._run is not None and self._run.table.key == dataset.key:
             self._run.restart(settings, started, reserve, progress)
         elif resume and self._run is not None:
             raise InvalidInput("a fit can only be resumed with the same data; leave resume out to start a new fit")

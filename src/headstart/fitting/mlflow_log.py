@@ -64,7 +64,7 @@ class MlflowLog(Progress):
         for name, value in vars(run.settings).items():
             if value is not None:
                 self.client.log_param(self.run_id, name, str(value)[:_MOST_TEXT])
-        self.client.set_tag(self.run_id, "table", repr(run.dataset)[:_MOST_TEXT])
+        self.client.set_tag(self.run_id, "table", repr(run.table)[:_MOST_TEXT])
         self.client.set_tag(self.run_id, "metric", run.metric.name)
 
     def trial(self, run: Run, trial: Trial) -> None:

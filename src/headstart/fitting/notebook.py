@@ -127,7 +127,7 @@ class NotebookProgress(Progress):
         tried, failed = len(run.history), sum(not t.outcome.ok for t in run.history)
         budget = "" if run.settings.seconds is None else f" of {run.settings.seconds:g} s"
         counts = f"{run.elapsed:.0f} s{budget}, {tried} pipeline{'' if tried == 1 else 's'} tried, {failed} failed"
-        return [repr(run.dataset), counts, *reversed(self._improvements[-_LAST:]), *([self._doing] * bool(self._doing))]
+        return [repr(run.table), counts, *reversed(self._improvements[-_LAST:]), *([self._doing] * bool(self._doing))]
 
     def _bar(self, run: Run) -> str:
         """How much of the budget is used: of the time, or of the evaluations."""

@@ -13,9 +13,9 @@ Outputs are ``probabilities`` (n, classes) and ``label`` (n,), or ``prediction``
 metadata of the file.
 
 Preparation and encoding of columns, boosters and the ensemble are written by hand here: encoders become tables that are
-looked up, which have what the fitted encoder gives for each category. All other estimators and transformers are
-converted by skl2onnx, in single precision. What is written is tried: the file must predict the reference rows of the
-model as the model does.
+looked up, which have what the fitted encoder gives for each category. Parts that compute with numbers are in
+`onnx_numbers`, in double precision. All others are converted by skl2onnx, in single precision. What is written is
+tried: the file must predict the reference rows of the model as the model does.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from headstart.data.columns import Kind
 from headstart.errors import InvalidInput, MissingDependency, printable
 from headstart.evaluation.prediction import fingerprint, pipeline_steps
 from headstart.files import replace_file, writable_file
+from headstart.fitting import onnx_numbers
 from headstart.fitting.onnx_trees import NotConvertible, Trees, forest, trees_of
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def to_onnx(model: Model, best: bool = False) -> Any:
             f"text columns cannot be converted to ONNX: {', '.join(texts[:5])}; fit again without them, with drop "
             f"(--drop {texts[0]})"
         )
-    graph = _Graph(model.schema)
+    graph = Graph(model.schema)
     members = [model.best] if best else list(model.members)
     parts = model.decisions.folds
     sums: list[list[str]] = [[] for _ in range(parts)]
@@ -172,7 +173,7 @@ class _Column:
     labels: list[str] | None = None
 
 
-class _Graph:
+class Graph:
     """Nodes of ONNX, written one after the other."""
 
     def __init__(self, schema: Schema) -> None:
@@ -215,8 +216,14 @@ class _Graph:
     def joined(self, values: Sequence[str]) -> str:
         return values[0] if len(values) == 1 else self.add("Concat", *values, axis=1)
 
-    def column(self, matrix: str, i: int) -> str:
-        return self.add("Gather", matrix, self.constant(np.array([i], dtype=np.int64)), axis=1)
+    def columns(self, matrix: str, places: Any) -> str:
+        return self.add("Gather", matrix, self.constant(np.asarray(places, dtype=np.int64)), axis=1)
+
+    def doubles(self, value: Any) -> str:
+        return self.constant(np.asarray(value, dtype=np.float64))
+
+    def integers(self, *values: int) -> str:
+        return self.constant(np.array(values, dtype=np.int64))
 
     def input(self, name: str) -> str:
         """A raw column."""
@@ -379,7 +386,7 @@ class _Graph:
                 singles.append(column)
                 continue
             width = len(step.get_feature_names_out()) - sum(1 for c in found if c.name)
-            singles += [_Column(f"{i}", self.column(column.values, i)) for i in range(width)]
+            singles += [_Column(f"{i}", self.columns(column.values, [i])) for i in range(width)]
         return singles
 
     def encoded(self, encoder: Any, columns: Sequence[_Column]) -> str:
@@ -431,11 +438,17 @@ class _Graph:
 
     def transformed(self, step: Any, matrix: str) -> str:
         """What a transformer of numbers makes of a matrix."""
+        from sklearn.compose import ColumnTransformer
         from sklearn.impute import SimpleImputer
         from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
         if hasattr(step, "support_") and type(step).__module__.startswith("headstart."):
-            return self.add("Gather", matrix, self.constant(np.flatnonzero(step.support_).astype(np.int64)), axis=1)
+            return self.columns(matrix, np.flatnonzero(step.support_))
+        if isinstance(step, str):
+            return matrix
+        if type(step) is ColumnTransformer:
+            parts = [(side, places) for _, side, places in step.transformers_ if side != "drop" and len(places)]
+            return self.joined([self.transformed(side, self.columns(matrix, places)) for side, places in parts])
         if hasattr(step, "step_"):
             for inner in _chain(step.step_):
                 matrix = self.transformed(inner, matrix) if inner is not None else matrix
@@ -460,7 +473,8 @@ class _Graph:
             return self.add(
                 "Add", self.add("Mul", matrix, self.constant(step.scale_[None])), self.constant(step.min_[None])
             )
-        return self.cast(self.converted(step, matrix, 0), np.float64)
+        known = onnx_numbers.transformed(self, step, matrix)
+        return self.cast(self.converted(step, matrix, 0), np.float64) if known is None else known
 
     def converted(self, part: Any, matrix: str, output: int) -> str:
         """What skl2onnx makes of an estimator or transformer, in single precision."""
@@ -474,6 +488,9 @@ class _Graph:
         except Exception as error:  # of many kinds
             said = printable(str(error).split("\n")[0])[:120]
             raise NotConvertible(f"{type(part).__name__} ({said})") from error
+        foreign = sorted({node.domain for node in proto.graph.node} - set(OPSETS))
+        if foreign:
+            raise NotConvertible(f"{type(part).__name__} (it needs operators of {foreign[0]})")
         return self.inlined(proto, self.cast(matrix, np.float32), output)
 
     # -- estimators -----------------------------------------------------------------------------------------------
@@ -489,12 +506,10 @@ class _Graph:
         else:
             inner = getattr(last, "model_", last)
             grown = _grown(inner)
-            if shape and not hasattr(inner, "predict_proba"):
-                raise NotConvertible(f"{type(last).__name__}, which has no probabilities of its own")
             if grown is not None:
                 found = self.trees(forest(grown, len(inner.classes_) if shape else 1), state)
             else:
-                found = self.cast(self.converted(inner, self.matrix(state), 1 if shape else 0), np.float32)
+                found = self.numbers(last, inner, state, shape)
             if not shape:
                 found = self.add("Reshape", found, self.constant(np.array([-1, 1], dtype=np.int64)))
             if isinstance(last, ScaledTarget):
@@ -509,11 +524,25 @@ class _Graph:
         spread[np.arange(len(places)), places] = 1.0
         return self.add("MatMul", found, self.constant(spread))
 
+    def numbers(self, last: Any, inner: Any, state: Any, shape: tuple[int, ...]) -> str:
+        """What an estimator that is not of trees predicts; `inner` is the one of scikit-learn that it delegates to."""
+        matrix = self.matrix(state)
+        if hasattr(last, "low_"):  # multinomial naive Bayes, on columns shifted to start at 0
+            matrix = self.add("Max", self.add("Sub", matrix, self.doubles(last.low_[None])), self.doubles(0.0))
+        known = onnx_numbers.estimated(self, inner, matrix)
+        if known is None:
+            if shape and not hasattr(inner, "predict_proba"):
+                raise NotConvertible(f"{type(last).__name__}, which has no probabilities of its own")
+            return self.cast(self.converted(inner, matrix, 1 if shape else 0), np.float32)
+        if hasattr(last, "shares_"):  # where all densities vanish
+            known = self.add("Where", self.add("IsNaN", known), self.doubles(last.shares_[None]), known)
+        return self.cast(known, np.float32)
+
     def booster(self, booster: Any, state: Any) -> str:
         """Probabilities, or numbers, of a booster."""
         if booster.model_ is None:
             values = np.asarray(booster.constant_, dtype=np.float32).reshape(1, -1)
-            rows = self.cast(self.add("IsNaN", self.column(self.matrix(state), 0)), np.float32)
+            rows = self.cast(self.add("IsNaN", self.columns(self.matrix(state), [0])), np.float32)
             return self.add("Add", self.add("Mul", rows, self.constant(np.float32(0))), self.constant(values))
         trees = trees_of(booster)
         found = self.trees(trees, state)
@@ -545,13 +574,13 @@ class _Graph:
                 width += len(sets)
         return self.ensemble(trees, self.joined(parts), lambda column, place: places[column, place])
 
-    def ensemble(self, trees: Trees, matrix: str, place_of: Callable[[int, int], int]) -> str:
+    def ensemble(self, trees: Trees, matrix: str, place_of: Callable[[int, int], int] | None = None) -> str:
         make = self.onnx.helper.make_tensor
         double = self.onnx.TensorProto.DOUBLE
         rows: list[tuple[int, int, int, str, float, int, int, int]] = []
         mode = "BRANCH_LT" if trees.strict else "BRANCH_LEQ"
         for tree, node, (kind, column, place), threshold, yes, no, missing in trees.nodes:
-            where = column if kind == "number" else place_of(column, place)
+            where = column if kind == "number" or place_of is None else place_of(column, place)
             rows.append((tree, node, where, mode, threshold, yes, no, int(missing)))
         ends = dict.fromkeys((tree, node) for tree, node, _, _ in trees.leaves)
         rows += [(tree, node, 0, "LEAF", 0.0, 0, 0, 0) for tree, node in ends]

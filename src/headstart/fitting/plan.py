@@ -1,6 +1,9 @@
 """`Plan`: what follows from a table's size and the budget.
 
 ==================================  ==================================================================================
+rows to search on                   all, or where a booster would need more than half of the budget for them, or there
+                                    is no memory for them, a stratified part: the table halved until a booster needs
+                                    at most a fifteenth of the budget
 splits                              as `headstart.data.splits` has them, with fewer folds or a hold-out where the
                                     budget is short for the table
 limit of an evaluation              a sixth of the budget, up to a third where a booster needs that for the table, at
@@ -21,11 +24,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psutil
 
-from headstart.data.splits import HOLDOUT_SHARE, LARGE_ROWS, SMALL_ROWS, Splits, make_splits
+from headstart.data.compact import is_large
+from headstart.data.folds import Rows, stratified_part
+from headstart.data.splits import HOLDOUT_SHARE, LARGE_ROWS, SMALL_ROWS, Splits, make_splits, strata_of
 from headstart.errors import InvalidInput
 from headstart.fitting.settings import Settings
+from headstart.space.catalog.portfolios import MANY_CLASSES
 from headstart.trials import Fidelity, Limits
 
 if TYPE_CHECKING:
@@ -37,7 +44,9 @@ CELLS_PER_SECOND = 1_500
 
 For more there are three folds in tables of less than 5,000 rows, and up to four times as many also in those of up to
 10,000; else a hold-out: many rows validate well enough, and time is better spent on more pipelines and their refits.
+Beyond `_WIDE` times as many, which takes thousands of columns, it is a hold-out in any case.
 """
+_WIDE = 40
 HOLDOUT_ROWS = 5_000
 THREE_FOLDS_ROWS = 10_000
 BOOSTER_CELLS = 500_000
@@ -46,11 +55,19 @@ BOOSTER_CELLS = 500_000
 LightGBM with a learning rate of 0.1 and 15 leaves was measured on three tables of 40,000 to 70,000 rows with 16 to 30
 columns: 400,000 (7 classes, 10 s) to 1,200,000 (2 classes, 1 s).
 """
+WHOLE_SHARE, PART_SHARE = 0.5, 1 / 15
+"""Of the time budget: what a booster may need for a table that is searched as a whole; for the part of a larger one."""
 REPEAT_SECONDS = 120
 """Shortest budget with which the folds of a small table are repeated."""
 WORKER_BYTES = 400 * 10**6
 """About what a worker's libraries take."""
 FREE_SHARE = 0.8
+TABLES = 3
+"""Most memory of a fit of a large table, in tables."""
+_LARGE_BYTES = 2 * 10**9
+"""What the workers of a fit may take together, however small the table is."""
+_EVALUATION_TABLES = 10
+"""Memory of an evaluation, in tables that it works with."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +112,48 @@ def make_plan(
     return Plan(splits, _screen(dataset, splits, seconds), n_jobs, Limits(seconds, most))
 
 
+def possible_parts(dataset: Dataset, settings: Settings) -> Iterator[Rows | None]:
+    """The rows to search on, None for all of them, then those that another budget would have given.
+
+    Their numbers are halves of halves, so that budgets that are nearly alike have the same part. There are more than
+    those that call for a hold-out. With splits that the user has chosen, there is no part but all.
+    """
+    sizes = [dataset.n_rows]
+    given = settings.splitter
+    while (given is None or isinstance(given, float)) and sizes[-1] // 2 > LARGE_ROWS:
+        sizes.append(sizes[-1] // 2)
+    most = _most_rows(dataset, settings)
+    wanted = next((size for size in sizes if size <= most), sizes[-1])
+    for size in [wanted, *(size for size in sizes if size != wanted)]:
+        rng = np.random.default_rng(np.random.SeedSequence(settings.seed))
+        yield None if size == dataset.n_rows else stratified_part(strata_of(dataset), size, rng)
+
+
+def _most_rows(dataset: Dataset, settings: Settings) -> float:
+    """Most rows to search on, by the time and the memory that there are."""
+    most = float(dataset.n_rows)
+    if settings.seconds is not None:
+        seconds = _cells(dataset, dataset.n_rows) / BOOSTER_CELLS
+        if seconds > WHOLE_SHARE * settings.seconds:
+            most *= PART_SHARE * settings.seconds / seconds
+    if settings.memory_limit is None and not is_large(dataset.n_rows, dataset.n_features):
+        return most
+    room = max(total_bytes(dataset, settings) - WORKER_BYTES - _LEAST_BYTES, _LEAST_BYTES)
+    return min(most, dataset.n_rows * room / (_EVALUATION_TABLES * dataset.nbytes))
+
+
+def total_bytes(dataset: Dataset, settings: Settings) -> float:
+    """Memory that there is for workers: what the user allows; else free memory, for a large table up to a bound.
+
+    With that, a fit takes at most three times what its table does.
+    """
+    ours = psutil.Process().memory_info().rss
+    if settings.memory_limit is not None:
+        return float(settings.memory_limit - ours)
+    free = FREE_SHARE * psutil.virtual_memory().available
+    return float(min(free, max(TABLES * dataset.nbytes - ours, _LARGE_BYTES)))
+
+
 def possible_splits(dataset: Dataset, settings: Settings, cluster: Cluster | None = None) -> Iterator[Splits]:
     """The splits of a fit, then those that another budget would have given."""
     for way in _ways(dataset, settings, cluster):
@@ -117,19 +176,25 @@ def _ways(dataset: Dataset, settings: Settings, cluster: Cluster | None) -> list
         return ways if seconds is None or seconds >= REPEAT_SECONDS else ways[::-1]
     ways = [{}, {"folds": 3}, {"holdout": HOLDOUT_SHARE}]
     work = 0.0 if seconds is None else _cells(dataset, dataset.n_rows) / (seconds * _jobs(dataset, settings, cluster))
+    if work > _WIDE * CELLS_PER_SECOND:
+        return ways[::-1]
     few = dataset.n_rows < (THREE_FOLDS_ROWS + 1 if work <= 4 * CELLS_PER_SECOND else HOLDOUT_ROWS)
     wanted = ways[0 if work <= CELLS_PER_SECOND else 1 if few else 2]
     return [wanted, *(way for way in ways if way is not wanted)]
 
 
 def _cells(dataset: Dataset, rows: int) -> float:
-    """Cells of so many rows, times half the classes: boosters make a tree for each class in every round."""
-    return rows * dataset.n_features * (1.0 if dataset.classes is None else len(dataset.classes) / 2)
+    """Cells of so many rows, times half the classes: boosters make a tree for each class in every round.
+
+    With many classes others than boosters are tried first.
+    """
+    return rows * dataset.n_features * (1.0 if dataset.classes is None else min(len(dataset.classes), MANY_CLASSES) / 2)
 
 
 def _screen(dataset: Dataset, splits: Splits, seconds: float) -> Fidelity | None:
     needed = _cells(dataset, max(len(train) for train, _ in splits)) / BOOSTER_CELLS
-    return Fidelity(0.25 * seconds / needed, 1) if needed > 2 * seconds else None
+    few = dataset.classes is None or len(dataset.classes) <= MANY_CLASSES  # else hardly two rows of each would be left
+    return Fidelity(0.25 * seconds / needed, 1) if few and needed > 2 * seconds else None
 
 
 def available_cores() -> int:
@@ -145,12 +210,11 @@ def _jobs(dataset: Dataset, settings: Settings, cluster: Cluster | None) -> int:
     cores = available_cores()
     if settings.n_jobs is not None:
         return cores if settings.n_jobs == -1 else settings.n_jobs
-    table = dataset.X.data.nbytes * 2 if dataset.is_sparse else int(dataset.X.memory_usage().sum())
     if settings.memory_limit is None:
         total = FREE_SHARE * psutil.virtual_memory().available
     else:
         total = settings.memory_limit - psutil.Process().memory_info().rss
-    return max(1, min(cores, int(total // (WORKER_BYTES + _LEAST_BYTES + 10 * table))))
+    return max(1, min(cores, int(total // (WORKER_BYTES + _LEAST_BYTES + _EVALUATION_TABLES * dataset.nbytes))))
 
 
 def _seconds(dataset: Dataset, settings: Settings) -> float:

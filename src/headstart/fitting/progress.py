@@ -55,7 +55,7 @@ class Lines(Progress):
         self._last = 0.0
 
     def begin(self, run: Run) -> None:
-        for line in [repr(run.dataset), *run.plan.describe()]:
+        for line in [repr(run.table), *run.about_size, *run.plan.describe()]:
             self.write(line)
 
     def trial(self, run: Run, trial: Trial) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headstart.data.target import IMBALANCE, default_metric
-from headstart.errors import InvalidInput, SandboxError, warn_user
+from headstart.errors import InvalidInput, SandboxError, StoreAway, StudyExists, warn_user
 from headstart.evaluation.cluster import Cluster
 from headstart.evaluation.live import LiveObjective
 from headstart.evaluation.objective import Objective
@@ -26,7 +26,7 @@ from headstart.evaluation.scoring import Metric, label_of
 from headstart.fitting.assembly import LOADING_SECONDS, Assembly
 from headstart.fitting.clock import within
 from headstart.fitting.model import Model
-from headstart.fitting.plan import make_plan, possible_splits
+from headstart.fitting.plan import make_plan, possible_parts, possible_splits
 from headstart.fitting.progress import Progress
 from headstart.fitting.references import LIGHTGBM, LINEAR, WithReferences, evaluate_references
 from headstart.fitting.refit import evaluate_all
@@ -61,6 +61,10 @@ RESTOCK_SHARE = 0.4
 """Most of a resumed budget that goes into models of an earlier process."""
 REFIT_SHARE = 0.25
 """Of the time budget, at most, for fitting the members on all rows, as far as they are."""
+ENLARGE_SHARE = 0.4
+"""Of the time budget, for fitting the best members on more rows, where the search had a part of a large table."""
+_READING_SHARE = 0.25
+"""A table that takes more of the budget to be read is worth a note."""
 _REFITTED = 8
 """So many of the best pipelines may become members."""
 _REFIT_START = 1.0
@@ -86,13 +90,20 @@ class Run:
     dataset, settings
         What to learn from, and how.
     resume
-        Continue the newest run of the same task in the store.
+        Continue the newest run of the same task in the store, or the study of this name.
     started
         Unix time when the budget began; now by default.
     reserve
         Seconds of the budget for what the caller does with the model, such as writing it.
     progress
         Is told what happens.
+
+    Attributes
+    ----------
+    table
+        What was given to learn from.
+    rows, dataset
+        Positions of the rows of it that are searched on, None for all of them, and these as a dataset.
 
     Notes
     -----
@@ -106,7 +117,7 @@ class Run:
         dataset: Dataset,
         settings: Settings,
         *,
-        resume: bool = False,
+        resume: bool | str = False,
         started: float | None = None,
         reserve: float = 0.0,
         progress: Progress | None = None,
@@ -114,6 +125,7 @@ class Run:
         if dataset.y is None or dataset.task is None:
             raise InvalidInput("the dataset must have a target, it has none; name the column to predict")
         self.started = time.time() if started is None else started
+        self.table = dataset
         self.dataset = dataset
         self.progress = progress or Progress()
         self.reserve = reserve
@@ -128,17 +140,21 @@ class Run:
         weakref.finalize(self, self.store.close)
         self._stack = ExitStack()
         self._cluster: Cluster | None = None
-        self.plan = make_plan(dataset, settings, self._earlier_splits() if resume else None, self.cluster)
+        self.rows = next(possible_parts(dataset, settings))
+        splits = self._earlier_splits() if resume else None
+        if splits is None and self.rows is not None:
+            self.dataset = dataset.take(self.rows)
+        self.plan = make_plan(self.dataset, settings, splits, self.cluster)
         self.task = Task(
-            distinct(self.space, dataset),
+            distinct(self.space, self.dataset),
             key=self._key(self.plan.splits),
             metric=self.metric.name,
-            dataset=dataset,
+            dataset=self.dataset,
             constraints=settings.bounds,
         )
         self.objective = LiveObjective(
             self.space,
-            dataset,
+            self.dataset,
             self.plan.splits,
             self.metric.given,
             {c.name: saved_size_of_fold if c.name == "size" else None for c in settings.bounds},
@@ -156,6 +172,21 @@ class Run:
         self.references: dict[str, Array] = {}
         """What simple models predict, by name; see `headstart.fitting.references`."""
         self._on_metric = self._about_metric()
+        self.about_size = self._about_size()
+        """What of a large table is searched on, in words."""
+
+    def _about_size(self) -> list[str]:
+        """What of a large table is searched on, and whether reading it took much of the time."""
+        notes = []
+        seconds = self.settings.seconds
+        if seconds is not None and self.elapsed > max(1.0, _READING_SHARE * seconds):
+            notes.append(f"reading the table took {self.elapsed:.0f} s of the {seconds:g} s; give more time")
+        if self.rows is not None:
+            notes.append(
+                f"pipelines were tried on a stratified part of {self.dataset.n_rows:,} of the {self.table.n_rows:,} "
+                f"rows, {sum(len(valid) for _, valid in self.plan.splits):,} of them to validate"
+            )
+        return notes
 
     def _checked(self, settings: Settings) -> Settings:
         """The settings, if they are possible with the metric."""
@@ -189,18 +220,24 @@ class Run:
     def _earlier_splits(self) -> Splits | None:
         """The splits of a run in the store, which may have had another budget; None if there is no run of this task."""
         there = {s.name for s in self.store.studies()}
-        for splits in possible_splits(self.dataset, self.settings, self.cluster):
-            if f"{self._stem(self._key(splits))}-1" in there:
-                return splits
+        wanted = self.rows
+        for rows in possible_parts(self.table, self.settings):
+            self.rows, self.dataset = rows, self.table if rows is None else self.table.take(rows)
+            for splits in possible_splits(self.dataset, self.settings, self.cluster):
+                if f"{self._stem(self._key(splits))}-1" in there:
+                    return splits
+        self.rows, self.dataset = wanted, self.table
         return None
 
-    def _new_study(self, resume: bool) -> Study:
+    def _new_study(self, resume: bool | str) -> Study:
         stem = self._stem(self.task.key)
         there = {s.name: s for s in self.store.studies()}
         number = 1
         while f"{stem}-{number}" in there:
             number += 1
         name = f"{stem}-{number - 1 if resume and number > 1 else number}"
+        if isinstance(resume, str) and resume in there:
+            name = resume
         files = []
         for path in self.settings.knowledge_files:
             with within(self.settings.seconds, f"reading {path}"):
@@ -218,17 +255,22 @@ class Run:
             begun = with_warm_start(self._described(start, used), start, self.settings.n_initial, self.settings.seed)
             self.task = replace(self.task, initial=begun.initial)
         self.task = self._described(optimizer, knowledge)
-        return Study(
-            self.task,
-            self.shelf,
-            optimizer,
-            seed=self.settings.seed,
-            limits=self.plan.limits,
-            store=self.store,
-            name=name,
-            resume=resume,
-            callbacks=[_Callback(self)],
-        )
+        try:
+            return Study(
+                self.task,
+                self.shelf,
+                optimizer,
+                seed=self.settings.seed,
+                limits=self.plan.limits,
+                store=self.store,
+                name=name,
+                resume=bool(resume),
+                callbacks=[_Callback(self)],
+            )
+        except StudyExists:
+            if name in there:
+                raise
+            return self._new_study(resume)  # another fit of the same table took the name since we looked
 
     def _warm_start(self, files: Sequence[Knowledge]) -> tuple[Optimizer | None, Knowledge | None]:
         """The optimizer whose first pipelines are tried first, and what it learned, if it did."""
@@ -308,6 +350,8 @@ class Run:
         loading = LOADING_SECONDS * self.shelf.best_loading_seconds(self.settings.max_members)
         for_model = max(min(0.05 * seconds, 1 + 0.03 * seconds, 15.0), self._slowdown * _MODEL_SECONDS + loading)
         end = self.end - min(for_model, _MOST_FOR_MODEL * seconds) - _REFERENCES_SHARE * self.report_seconds
+        if self.enlarges:
+            return end - ENLARGE_SHARE * seconds
         return end - self._for_refits(REFIT_SHARE * seconds) if self.refits else end
 
     def _for_refits(self, most: float) -> float:
@@ -337,6 +381,11 @@ class Run:
             return self.settings.refits == "full"
         ours = self.settings.splitter is None or isinstance(self.settings.splitter, float)
         return ours and len(self.plan.splits) == 1 and not self.settings.bounds
+
+    @property
+    def enlarges(self) -> bool:
+        """Whether members are fitted on more rows than the search had, see `headstart.fitting.enlarged`."""
+        return self.rows is not None and self.refits
 
     def restart(
         self, settings: Settings, started: float | None = None, reserve: float = 0.0, progress: Progress | None = None
@@ -379,7 +428,7 @@ class Run:
             return reason
         except BaseException as error:
             self.release()
-            if not isinstance(error, SandboxError) or not self.candidates():
+            if not isinstance(error, SandboxError | StoreAway) or not self.candidates():
                 raise
             warn_user(f"the search ended early: {error}")
             if self.settings.cluster is not None:  # what is left to do is done here
@@ -487,7 +536,7 @@ class Run:
     def finish(self) -> Model:
         """The model of what was found, made in the time that is left."""
         self.progress.making(self)
-        self.notes = [*self.dataset.notes, *self._on_metric]
+        self.notes = [*self.dataset.notes, *self._on_metric, *self.about_size]
         try:
             if self.settings.report_file is not None and self.candidates():
                 self.compare()

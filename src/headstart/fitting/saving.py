@@ -46,6 +46,7 @@ from headstart.fitting.summary import Summary
 from headstart.fitting.trusted import dump_models, load_models
 from headstart.space.pipeline import Pipeline
 from headstart.store.codec import encode
+from headstart.store.location import shown_location
 
 _ESTIMATORS = ("HeadstartClassifier", "HeadstartRegressor")
 _LIBRARIES = ("headstart", "scikit-learn", "numpy", "pandas", "scipy", "lightgbm", "catboost", "xgboost", "skops")
@@ -241,6 +242,8 @@ def _params(estimator: Any) -> tuple[dict[str, Any], list[str]]:
             continue
         if isinstance(value, PathLike):
             value = str(value)
+        if name == "store" and isinstance(value, str):
+            value = shown_location(value)
         try:
             encode(value, name)
             params[name] = {"tuple": list(value)} if isinstance(value, tuple) else {"value": value}

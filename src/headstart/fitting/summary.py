@@ -135,7 +135,7 @@ def summarise(run: Run, judged: Array, references: Mapping[str, Array], proper: 
         natural(name, run.metric.to_score(constant_loss(run))),
         scores.get("linear"),
         others,
-        run.dataset.n_rows,
+        run.table.n_rows,
         trained_rows,
         scores.get("lightgbm"),
     )

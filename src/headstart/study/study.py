@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 MOST_JOBS = 10_000
 """Threads, each of which waits for an evaluation elsewhere; they are started when they are needed."""
+_DESCRIBING = ("metafeatures", "table")
+"""Parts of a task that describe it, as far as a method asked and by names that may change."""
 Callback = Callable[["Study", Trial], None]
 
 
@@ -179,7 +182,7 @@ class Study:
 
     def _check_task(self, info: Mapping[str, Any]) -> None:
         for part, value in self.task.describe().items():
-            if part != "metafeatures" and info.get(part) != value:  # which describe it, as far as a method asked
+            if part not in _DESCRIBING and info.get(part) != value:
                 raise InvalidInput(
                     f"task {self.task.key!r} is in the store already with another {part}; a task of the same key must "
                     f"be the same problem: give Task(key=...) another key"
@@ -265,6 +268,8 @@ class Study:
             if executor is None:
                 inline = n_jobs is None or n_jobs == 1
                 executor = stack.enter_context(InlineExecutor() if inline else ThreadPoolExecutor(MOST_JOBS))
+            if self.store is not None:
+                self.store.wait_until = None if seconds is None else time.time() + seconds
             log = None if self.store is None else stack.enter_context(self.store.open_study(self.name))
             self._rebuild(log)
             self._loop = Loop(self, objective, executor, log, seconds, evaluations, jobs, patience, in_order)
