@@ -5,6 +5,7 @@ figure 4.2, table 4.1  `mosaic_live`: on raw tables, against flat search, SMAC3,
 figures 4.3, 4.4       `mosaic_variants`: the tree and flat searches, from the common five pipelines, from
                        Mosaic.Vanilla's initialisation and from 25 pipelines of the nearest datasets
 figure 4.5             the same, the variants among themselves
+ablation               `mosaic_parts`: without the policy, with playouts A and B, with another surrogate
 figures 4.6, 4.7       `mosaic_settings`: C_ucb, PW, n_s and the temperature, one at a time, on validation tasks
 =====================  ======================================================================================
 """
@@ -114,11 +115,40 @@ class Sensitivity:
         return Blocks(Results.load(path), groups)
 
 
-LIVE = LiveDuels(("mosaic", "forest", "smac", "random", "tpot"))
+def _part(label: str, settings: str) -> Method:
+    return Method.called(label, f"{TREE[:-1]}, {settings})")
+
+
+PARTS = FromStarts(
+    [
+        (Method.called("mosaic", TREE), (None,)),
+        ("forest", (None,)),
+        ("gp", (None,)),
+        (_part("mosaic_gp", "surrogate=gp"), (None,)),
+        (_part("mosaic_local", "playout=local"), (None,)),
+        (_part("mosaic_random", "playout=random"), (None,)),
+        (_part("mosaic_uniform", "temperature=1000"), (None,)),
+    ],
+    {
+        "with a forest": {
+            "the tree": "mosaic",
+            "without the tree: `forest`": "forest",
+            "without the policy: all choices alike": "mosaic_uniform",
+            "playout by local search (B)": "mosaic_local",
+            "playout at random (A)": "mosaic_random",
+        },
+        "with a Gaussian process": {"the tree": "mosaic_gp", "without the tree: `gp`": "gp"},
+    },
+)
+
+LIVE = LiveDuels(("mosaic", TREE, "forest", "smac", "tpot", "random"))
 
 EXPERIMENTS = {
     "mosaic_variants": Experiment(
         "the tree and flat searches from the same starts (figures 4.3 to 4.5)", VARIANTS, "tensor_oboe", 100
+    ),
+    "mosaic_parts": Experiment(
+        "the tree without its policy, with other playouts and with another surrogate", PARTS, "tensor_oboe", 100
     ),
     "mosaic_settings": Experiment(
         "C_ucb, PW, n_s and the temperature on validation tasks (figures 4.6 and 4.7)",

@@ -2,6 +2,8 @@
 
 The objective costs nothing, so seconds are those that an optimizer takes to decide: processor time of one thread, which
 other work on the machine does not lengthen. Run r of each method has the objective and the random numbers of seed r.
+`LiveRace` is the same on raw tables (appendix 14), where seconds are those of the clock and the loss is one minus the
+area under the ROC curve on a fifth of the rows.
 
 ==========  =================  ==============================================================================
 symbol      name in code       meaning
@@ -16,17 +18,23 @@ I           `improvement`      1 − final value of the method / final value of 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Setup, Table
+from experiments.live_duels import LiveDuels
+from experiments.live_tables import RawTable, read_table
 from experiments.optuna_search import OptunaSearch
-from headstart.errors import MissingDependency
+from headstart.errors import InvalidInput, MissingDependency
+from headstart.evaluation.live import LiveObjective
+from headstart.evaluation.objective import Objective
+from headstart.evaluation.sandbox import Sandbox
 from headstart.evaluation.synthetic import Artificial
 from headstart.optimizers.base import Optimizer
 from headstart.registry import create
@@ -36,18 +44,28 @@ from headstart.space import catalog
 from headstart.space.space import PipelineSpace
 from headstart.study import Study
 from headstart.task import Task
-from headstart.trials import Trial
+from headstart.trials import Limits, Trial
 
 Array = NDArray[np.float64]
 Run = dict[str, Any]
 Cost = Literal["seconds", "evaluations"]
 _MORE = 1_000_000
+HOLDOUT, METRIC = 0.2, "roc_auc"
+"""By which pipelines are judged on raw tables."""
+CONSTANT = 0.5
+"""Loss of a constant by that metric."""
 
 
 def searched_space() -> PipelineSpace:
     """`admm_large` in its usual order, without the stages that leave no choice: those add a value nobody can change."""
     whole = catalog.load("admm_large")
     return PipelineSpace("admm_large, stages with a choice", [s for s in whole.stages if len(s.algorithms) > 1])
+
+
+def live_space() -> PipelineSpace:
+    """`admm_large` in its usual order, as in the paper's experiments."""
+    whole = catalog.load("admm_large")
+    return PipelineSpace("admm_large, usual order", whole.stages, whole.forbidden)
 
 
 def cost_to(run: Run, value: float, cost: Cost) -> float:
@@ -136,7 +154,7 @@ class Raced(MethodResults):
             rows.append([label, *cells, *(self._against(runs[reference], own) if label != reference else [""] * 6)])
         ends = f"{self.seconds:g} s" if self.seconds else f"{self.evaluations} evaluations"
         number = max(map(len, runs.values()), default=0)
-        return Table(f"Artificial objective, {number} runs of {ends}", columns, rows)
+        return Table(f"{self.space}: {number} runs of {ends}", columns, rows)
 
     def _against(self, reference: list[Run], own: list[Run]) -> list[str]:
         gains = np.array([improvement(r, o) for r, o in zip(reference, own, strict=True)])
@@ -156,6 +174,48 @@ def _times(log: float) -> str:
 
 
 @dataclass(frozen=True)
+class ArtificialRound:
+    """A run on the artificial objective of this seed."""
+
+    seed: int
+    limits: ClassVar[Limits] = Limits()
+
+    @property
+    def space(self) -> PipelineSpace:
+        return searched_space()
+
+    def clock(self) -> float:
+        return time.process_time()
+
+    @contextmanager
+    def objective(self) -> Iterator[Objective]:
+        yield Artificial(self.space, self.seed)
+
+
+@dataclass(frozen=True)
+class TableRound:
+    """A run on a raw table, judged on a fifth of its rows: the same ones for all seeds."""
+
+    table: RawTable
+    seed: int
+    limits: Limits
+
+    @property
+    def space(self) -> PipelineSpace:
+        return live_space()
+
+    def clock(self) -> float:
+        return time.monotonic()
+
+    @contextmanager
+    def objective(self) -> Iterator[Objective]:
+        ready = read_table(self.table, max_rows=_MORE, test=0.0, holdout=HOLDOUT, seed=0)
+        with Sandbox(LiveObjective(self.space, ready.dataset, ready.splits, METRIC)) as sandbox:
+            sandbox.warm()
+            yield sandbox
+
+
+@dataclass(frozen=True)
 class Race:
     """An experiment on the artificial objective.
 
@@ -171,17 +231,22 @@ class Race:
     methods: Mapping[str, str]
     seeds: int = 10
 
+    def rounds(self, setup: Setup) -> Mapping[str, ArtificialRound | TableRound]:
+        """What is run, by its name."""
+        return {f"seed {seed}": ArtificialRound(seed) for seed in range(setup.tables or self.seeds)}
+
     def run(self, setup: Setup) -> Raced:
-        seeds = setup.tables or self.seeds
-        results = Raced(searched_space().name, setup.seconds, setup.evaluations, dict(self.methods))
+        rounds = self.rounds(setup)
+        space = next(iter(rounds.values())).space
+        results = Raced(space.name, setup.seconds, setup.evaluations, dict(self.methods))
         results = results.in_file(setup.out)
         for text in self.methods.values():
             results = run_method(
                 results,
                 text,
                 {"optimizer": text} if text == "optuna" else create("optimizer", text).describe(),
-                searched_space().key,
-                {f"seed {seed}": seed for seed in range(seeds)},
+                space.key,
+                rounds,
                 partial(_ready, text, setup.seconds, setup.evaluations),
                 run_once,
                 out=setup.out,
@@ -199,27 +264,52 @@ class Race:
         return OptunaSearch() if text == "optuna" else create("optimizer", text)
 
 
+@dataclass(frozen=True)
+class LiveRace(Race):
+    """The same on raw tables with two classes, by the clock.
+
+    Parameters
+    ----------
+    tables
+        How many of the folder ``tables`` in the data: the largest below 2,000 rows, by `LiveDuels`' rule.
+    """
+
+    seeds: int = 3
+    tables: int = 4
+
+    def rounds(self, setup: Setup) -> Mapping[str, ArtificialRound | TableRound]:
+        if setup.data is None:
+            raise InvalidInput(f"{setup.name} is on raw tables: give --data DIR, a folder with tables/")
+        found = LiveDuels((), tables=self.tables, classes=2).choose(setup.data / "tables")[: setup.tables]
+        limits = Limits(None if setup.seconds is None else setup.seconds / 12, 3_000_000_000)
+        return {f"{t.name}, seed {seed}": TableRound(t, seed, limits) for t in found for seed in range(self.seeds)}
+
+
 def _ready(text: str, seconds: float | None, evaluations: int | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (Race.make(text), seconds, evaluations), {}
 
 
-def run_once(method: Optimizer, seconds: float | None, evaluations: int | None, seed: int) -> Run:
+def run_once(
+    method: Optimizer, seconds: float | None, evaluations: int | None, on: ArtificialRound | TableRound
+) -> Run:
     """One run: each improvement with the evaluation and the second that it came at."""
-    space = searched_space()
     found: Run = {"evaluations": [], "seconds": [], "losses": []}
-    begun, spent = time.process_time(), 0.0
+    with on.objective() as objective:
+        begun, spent = on.clock(), 0.0
 
-    def note(study: Study, trial: Trial) -> None:
-        nonlocal spent
-        spent = time.process_time() - begun
-        if study.history.best is trial:
-            found["evaluations"].append(len(study.history))
-            found["seconds"].append(spent)
-            found["losses"].append(trial.outcome.loss)
-        if spent >= (seconds or _MORE):
-            study.stop()
+        def note(study: Study, trial: Trial) -> None:
+            nonlocal spent
+            spent = on.clock() - begun
+            if study.history.best is trial:
+                found["evaluations"].append(len(study.history))
+                found["seconds"].append(spent)
+                found["losses"].append(trial.outcome.loss)
+            if spent >= (seconds or _MORE):
+                study.stop()
 
-    study = Study(Task(space), Artificial(space, seed), method, seed=seed, callbacks=[note])
-    history = study.run(evaluations=evaluations or _MORE)
+        study = Study(Task(on.space), objective, method, seed=on.seed, limits=on.limits, callbacks=[note])
+        history = study.run(evaluations=evaluations or _MORE)
+    if not found["losses"]:  # nothing but failures: a constant is left
+        found |= {"evaluations": [len(history)], "seconds": [spent], "losses": [CONSTANT]}
     found["seconds"], found["losses"] = rounded(np.array(found["seconds"]), 4), rounded(np.array(found["losses"]), 5)
     return {**found, "total": {"evaluations": len(history), "seconds": round(spent, 3)}}

@@ -1,16 +1,31 @@
 """ADMM's experiments: what a race counts, and constraints beside filtering."""
 
+from contextlib import contextmanager
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from experiments.admm import BUDGETS, RACE, SENSITIVITY, SOLVERS
+from experiments.admm import BUDGETS, RACE, SENSITIVITY, SOLVERS, TABLES
 from experiments.bounds import CONSTRAINED, FILTERED, Bounded, LiveBounds, RecordedBounds
 from experiments.catalogue import run_experiment
 from experiments.plots import draw
-from experiments.race import Race, Raced, improvement, searched_space, speed_up
+from experiments.race import (
+    ArtificialRound,
+    LiveRace,
+    Race,
+    Raced,
+    improvement,
+    live_space,
+    run_once,
+    searched_space,
+    speed_up,
+)
+from headstart.errors import InvalidInput
 from headstart.metadata import MetaDataset
 from headstart.registry import create
 from headstart.testing.examples import small_meta
+from headstart.trials import Outcome
 
 SLOW = {"evaluations": [1, 40], "seconds": [0.1, 8.0], "losses": [3.0, 1.0], "total": {"evaluations": 50, "seconds": 9}}
 FAST = {"evaluations": [2, 10], "seconds": [0.2, 0.4], "losses": [2.0, 0.5], "total": {"evaluations": 80, "seconds": 4}}
@@ -56,7 +71,37 @@ def test_a_race_is_run_once_and_drawn(tmp_path, put):
     assert all(place.stat().st_size > 1000 for place in draw(found, tmp_path / "race"))
 
 
-@pytest.mark.parametrize("race", [RACE, BUDGETS, SOLVERS, SENSITIVITY])
+@pytest.mark.filterwarnings("ignore:none of the first")  # on a slow machine every evaluation may be too long
+def test_a_race_on_raw_tables_is_by_the_clock(tmp_path, put):
+    folder = tmp_path / "tables"
+    (folder / "classification").mkdir(parents=True)
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    frame = pd.DataFrame(x, columns=["x", "y"]).assign(target=np.where(x[:, 0] + x[:, 1] ** 2 > 0.5, "p", "n"))
+    frame.to_parquet(folder / "classification" / "a.parquet")
+    header = "name,group,task,rows,features,source,classes"
+    (folder / "index.csv").write_text(f"{header}\na,one,classification,60,2,arff-datasets,2")
+    put("admm_tables", LiveRace({"random": "random"}, seeds=1, tables=1))
+    with pytest.raises(InvalidInput, match="give --data DIR"):
+        run_experiment("admm_tables", timed_meta(), tmp_path / "out")
+    found, path = run_experiment("admm_tables", timed_meta(), tmp_path / "out", data=tmp_path, seconds=1)
+    assert found == Raced.load(path)
+    assert found.space == live_space().name
+    (runs,) = found.ran().values()
+    assert len(runs) == 1
+    assert all(0 <= run["losses"][-1] <= 1 and run["total"]["seconds"] >= 1 for run in runs)
+
+
+def test_a_race_without_any_result_ends_with_a_constant():
+    class Failing(ArtificialRound):
+        @contextmanager
+        def objective(self):
+            yield lambda *_: Outcome.failed("crashed", "no")
+
+    run = run_once(create("optimizer", "random"), None, 2, Failing(0))
+    assert (run["losses"], run["evaluations"]) == ([0.5], [2])
+
+
+@pytest.mark.parametrize("race", [RACE, BUDGETS, SOLVERS, SENSITIVITY, TABLES])
 def test_optimizers_of_races_can_be_made(race):
     for text in race.methods.values():
         if text != "optuna":

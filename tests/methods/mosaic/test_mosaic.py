@@ -189,7 +189,7 @@ def test_expected_reward_of_a_branch_is_the_mean_over_its_completions():
     optimizer._model.fit(optimizer.history)
     rewards = Rewards(optimizer.history, optimizer._model)
     names = optimizer.decisions.choices(task.candidates, ())
-    found = optimizer._expected(task.candidates, (), names, rewards, np.random.default_rng(0))
+    found = optimizer._expected(task.candidates, (), names, rewards, np.array([]), np.random.default_rng(0))
     stage = task.space.stages[-1]
     everything = rewards.expected(task.candidates.pool)
     for name in names:
@@ -226,7 +226,7 @@ def test_selection_follows_the_printed_criterion(monkeypatch):
             name: node.value + exploration * policy[name] * np.sqrt(8) / (1 + node.visits)
             for name, node in children.items()
         }
-        path = optimizer._descend(root, task.candidates, None, np.random.default_rng(0))
+        path = optimizer._descend(root, task.candidates, None, np.array([]), np.random.default_rng(0))
         assert path[0] == max(by_hand, key=by_hand.get)
     assert max(by_hand, key=by_hand.get) == "poor"  # much exploration: the one visited least
 
@@ -254,7 +254,9 @@ def test_widening_opens_children_at_the_right_visits():
 def test_expansion_opens_the_choice_of_which_most_is_expected(monkeypatch):
     optimizer = Mosaic().start(Task(small_space()))
     monkeypatch.setattr(optimizer, "_expected", lambda *args: {"good": 0.2, "fair": 0.9, "poor": 0.5})
-    assert optimizer._descend(Node(), optimizer.task.candidates, None, np.random.default_rng(0)) == ("fair",)
+    assert optimizer._descend(Node(), optimizer.task.candidates, None, np.array([]), np.random.default_rng(0)) == (
+        "fair",
+    )
 
 
 def test_visits_concentrate_on_the_best_structure():
@@ -263,6 +265,28 @@ def test_visits_concentrate_on_the_best_structure():
     later = [decisions.path(trial.pipeline) for trial in list(study.history)[20:]]
     assert later.count(("good", "standard", "plain")) > 0.5 * len(later)
     assert study.history.best.outcome.loss < 0.101
+
+
+def test_a_branch_that_is_used_up_is_left():
+    best = Algorithm("best", SVC)  # without hyper-parameters: two pipelines
+    others = [Algorithm(name, SVC, [Float("x", 0, 1)]) for name in ("fair", "poor")]
+    scalers = [Algorithm("none"), Algorithm("standard", "sklearn.preprocessing:StandardScaler")]
+    space = PipelineSpace("used up", [Stage("scaler", scalers), Stage("estimator", [best, *others])])
+
+    def objective(pipeline, limits, seed, fidelity=None):
+        return Outcome.of({"best": 0.1, "fair": 0.3, "poor": 0.9}[pipeline.algorithms[1]])
+
+    optimizer = Mosaic(policy_samples=20, playout_samples=50, random_starts=0)
+    study = Study(Task(space), objective, optimizer, seed=0)
+    study.run(evaluations=30)
+    trials = list(study.history)
+    decisions = DecisionOrder(space)
+    for trial in trials:
+        path = tuple(trial.proposal.origin["path"])
+        assert decisions.path(trial.pipeline)[: len(path)] == path
+    tried = [trial.pipeline.algorithms[1] for trial in trials]
+    assert tried.count("best") == 2
+    assert tried.count("fair") > 2 * tried.count("poor")
 
 
 def test_without_exploration_it_is_greedy():

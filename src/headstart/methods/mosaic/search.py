@@ -171,7 +171,8 @@ class Mosaic(Optimizer):
         self._model.fit(history)
         candidates = self._left(tried)
         rewards = Rewards(history, self._model)
-        path = self._descend(tree_of(history, self.decisions, rewards.observed.tolist()), candidates, rewards, rng)
+        tree = tree_of(history, self.decisions, rewards.observed.tolist())
+        path = self._descend(tree, candidates, rewards, tried, rng)
         pipeline = self._complete(path, candidates, history, tried, rng)
         return Proposal(number, pipeline, {"by": "mosaic", "path": list(path)})
 
@@ -206,7 +207,14 @@ class Mosaic(Optimizer):
 
     # -- down the tree --------------------------------------------------------------------------------------------
 
-    def _descend(self, root: Node, candidates: Candidates, rewards: Rewards, rng: np.random.Generator) -> Choices:
+    def _descend(
+        self,
+        root: Node,
+        candidates: Candidates,
+        rewards: Rewards,
+        tried: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Choices:
         """Selection and expansion: from the root to a node whose completions the playout chooses from."""
         node, path = root, root.path
         while len(path) < len(self.decisions):
@@ -215,10 +223,12 @@ class Mosaic(Optimizer):
                 path = (*path, names[0])
                 node = node.children.get(names[0], Node(path))
                 continue
-            opened = [name for name in names if name in node.children]
-            expected = self._expected(candidates, path, names, rewards, rng)
-            if len(opened) < min(len(names), max(1.0, node.visits**self.widening)):
-                best = max((name for name in names if name not in opened), key=lambda name: expected[name])
+            expected = self._expected(candidates, path, names, rewards, tried, rng)
+            if not expected:
+                break
+            opened = [name for name in expected if name in node.children]
+            if len(opened) < min(len(expected), max(1.0, node.visits**self.widening)):
+                best = max((name for name in expected if name not in opened), key=lambda name: expected[name])
                 return (*path, best)
             policy = self._policy(expected)
             children = {name: node.children[name] for name in opened}
@@ -236,14 +246,21 @@ class Mosaic(Optimizer):
         path: Choices,
         names: Sequence[str],
         rewards: Rewards,
+        tried: NDArray[np.int64],
         rng: np.random.Generator,
     ) -> dict[str, float]:
-        """Mean expected reward of random completions, for each choice after a partial structure."""
+        """Mean expected reward of random completions, for each choice after a partial structure.
+
+        Choices all of whose completions were tried, such as an estimator without hyper-parameters, are left out.
+        """
         paths = [(*path, name) for name in names]
         drawn = self.decisions.completions_each(candidates, paths, rng, self.policy_samples)
-        found = rewards.expected(Encoded.concatenate(drawn))  # in one prediction
-        parts = np.split(found, np.cumsum([len(part) for part in drawn])[:-1])
-        return {name: float(part.mean()) for name, part in zip(names, parts, strict=True)}
+        left = {n: part for n, part in zip(names, drawn, strict=True) if not np.isin(part.ids, tried).all()}
+        if not left:
+            return {}
+        found = rewards.expected(Encoded.concatenate(list(left.values())))  # in one prediction
+        parts = np.split(found, np.cumsum([len(part) for part in left.values()])[:-1])
+        return {name: float(part.mean()) for name, part in zip(left, parts, strict=True)}
 
     def _policy(self, expected: Mapping[str, float]) -> dict[str, float]:
         values = np.array(list(expected.values())) / self.temperature
