@@ -36,6 +36,11 @@ class TransductiveSurrogate(Surrogate):
         self._means = np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nanmean(meta.losses))
         return self
 
+    def start(self, task: Task) -> Self:
+        if not hasattr(self, "_ids"):
+            raise self.not_learned()
+        return super().start(task)
+
     def _known(self, encoded: Encoded) -> np.ndarray:
         places = np.searchsorted(self._ids, encoded.ids)
         places = np.minimum(places, len(self._ids) - 1)

@@ -177,6 +177,28 @@ class GoesWithoutMetaFeatures(GPSurrogate):
     needs = Needs(metafeatures=frozenset({"example"}))
 
 
+class TakesLearningForGranted(GPSurrogate):
+    def meta_fit(self, meta):
+        self._tasks = len(meta)
+        return self
+
+    def predict(self, encoded):
+        found = super().predict(encoded)
+        return Prediction(found.mean, found.std + 0.0 * self._tasks)
+
+
+class TakesTheSpaceForGranted(GPSurrogate):
+    _slopes = None
+
+    def meta_fit(self, meta):
+        self._slopes = np.zeros(meta.pipelines.features().shape[1])
+        return self
+
+    def predict(self, encoded):
+        found = super().predict(encoded)
+        return found if self._slopes is None else Prediction(found.mean + encoded.features() @ self._slopes, found.std)
+
+
 class NoTwoAlike(MetaFeatures):
     """Describes a table by what was described before."""
 
@@ -220,6 +242,8 @@ SURROGATES = {
     FollowsItsSearch: "test_is_searched_under_a_bound_that_bites",
     LearnsFromWhatItIsNotTold: "test_reads_of_a_task_what_it_says_and_no_more",
     SpoilsTheTable: "test_reads_of_a_task_what_it_says_and_no_more",
+    TakesLearningForGranted: "test_says_so_where_it_has_not_learned",
+    TakesTheSpaceForGranted: "test_says_so_in_a_space_that_it_did_not_learn",
     GoesWithoutMetaFeatures: "test_reads_of_a_task_what_it_says_and_no_more",
 }
 META_FEATURES = {

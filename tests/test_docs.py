@@ -82,7 +82,7 @@ def test_the_script_of_a_study(tmp_path, monkeypatch, capsys):
 
 
 namespace = {"__name__": "docs"}
-for block in (*blocks("docs/plugins.md", "python")[:3], blocks("CONTRIBUTING.md", "python")[0]):
+for block in (*blocks("docs/plugins.md", "python")[:4], blocks("CONTRIBUTING.md", "python")[0]):
     exec(block, namespace)
 
 
@@ -94,6 +94,11 @@ class TestTheOptimizerOfTheDocs(OptimizerContract):
 class TestTheSurrogateOfTheDocs(SurrogateContract):
     def make(self):
         return namespace["Neighbours"]()
+
+
+class TestTheLearnerOfTheDocs(SurrogateContract):
+    def make(self):
+        return namespace["Recalling"]()
 
 
 class TestTheMethodToContribute(SurrogateContract):

@@ -54,6 +54,16 @@ def test_a_method_on_a_task_with_a_table(kind, name, candidates):
     tested.test_reads_of_a_task_what_it_says_and_no_more(task)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in ("surrogate", "optimizer") for name in names(kind)]
+)
+def test_a_method_that_has_not_learned_or_has_learned_another_space(kind, name):
+    tested = contract(kind, name)
+    task = tested.at_hand("live")
+    tested.test_says_so_where_it_has_not_learned(task)
+    tested.test_says_so_in_a_space_that_it_did_not_learn(task)
+
+
 @every("metafeatures")
 def test_meta_features_of_a_task_with_a_bound_and_a_table(name):
     tested = contract("metafeatures", name)

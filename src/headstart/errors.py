@@ -57,6 +57,10 @@ class StoreError(HeadstartError):
     """A store cannot be opened, read or written."""
 
 
+class StoreAway(StoreError):
+    """The server of a store does not answer, or ended the connection."""
+
+
 class StoreVersionError(StoreError):
     """A store was written by a version of Headstart that this one cannot read."""
 

@@ -91,7 +91,7 @@ def test_a_whole_space_uses_few_training_tasks():
 
 
 def test_errors_say_what_to_do():
-    with pytest.raises(InvalidInput, match="call meta_fit before start"):
+    with pytest.raises(InvalidInput, match=r"headstart metatrain.*call meta_fit or load before start"):
         RGPE().start(live_task())
     with pytest.raises(InvalidInput, match="at least one of them"):
         RGPE().meta_fit(small_meta().select([]))

@@ -100,9 +100,7 @@ def test_improvements_are_shown_the_last_first(kernel, frame, quick):
     progress = NotebookProgress()
     HeadstartClassifier(**quick).fit(frame, target="label", progress=progress)
     progress._improvements = [f"improvement {i}" for i in range(9)]
-    run = SimpleNamespace(
-        history=[], elapsed=3.0, settings=SimpleNamespace(seconds=10.0, evaluations=None), dataset="d"
-    )
+    run = SimpleNamespace(history=[], elapsed=3.0, settings=SimpleNamespace(seconds=10.0, evaluations=None), table="d")
     assert progress.lines(run) == [
         "'d'",
         "3 s of 10 s, 0 pipelines tried, 0 failed",

@@ -308,7 +308,7 @@ class Ellipsoid(Optimizer):
     def prepare(self) -> None:
         enclosed = self._enclosed
         if enclosed is None:
-            raise InvalidInput(f"{type(self).__name__} learns from other tasks: call meta_fit before start")
+            raise self.not_learned()
         if self.task.space != enclosed.space:
             raise InvalidInput(
                 f"a region of space {enclosed.space.name!r} says nothing of space {self.task.space.name!r}"

@@ -332,7 +332,7 @@ class TaskEnsemble(Surrogate):
 
     def start(self, task: Task) -> Self:
         if self._models is None:
-            raise InvalidInput(f"{type(self).__name__} learns from other tasks: call meta_fit before start")
+            raise self.not_learned()
         fresh = super().start(task)
         fresh.base = BasePredictions(self._models, task)
         return fresh

@@ -89,6 +89,13 @@ class Learner(ABC):
         """Whether `meta_fit` learns something that a file can keep."""
         return bool(self.keeps) or any(part is not None and part.learns for part in map(self.part, self.parts))
 
+    def not_learned(self) -> InvalidInput:
+        """The error for `start` to raise where it cannot do without other tasks and has learned from none."""
+        return InvalidInput(
+            f"{type(self).__name__} learns from other tasks: give 'headstart fit' a --knowledge FILE that "
+            "'headstart metatrain' wrote; in Python call meta_fit or load before start"
+        )
+
     def describe(self) -> dict[str, Any]:
         """Name and settings, for the record: JSON."""
         return describe_part(self)

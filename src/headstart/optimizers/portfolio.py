@@ -197,6 +197,7 @@ class Default(Portfolio):
     def prepare(self) -> None:
         from headstart.space.catalog.portfolios import portfolio
 
-        rows = 0 if self.task.dataset is None else self.task.dataset.n_rows
-        self.pipelines = tuple(portfolio(self.task.space, rows)) if self.task.candidates.pool is None else ()
+        table = self.task.dataset
+        size = (0, 0) if table is None else (table.n_rows, 0 if table.classes is None else len(table.classes))
+        self.pipelines = tuple(portfolio(self.task.space, *size)) if self.task.candidates.pool is None else ()
         super().prepare()

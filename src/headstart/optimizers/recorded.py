@@ -144,7 +144,7 @@ class RecordedOptimizer(Optimizer):
 
     def prepare(self) -> None:
         if self._recorded is None:
-            raise InvalidInput(f"{type(self).__name__} learns from other tasks: call meta_fit before start")
+            raise self.not_learned()
         self.known = KnownCandidates(self._recorded, self.task.candidates)
         if not len(self.known) and self.task.candidates.pool is None:
             raise SpaceError(

@@ -77,10 +77,7 @@ class MetaTrained(Surrogate):
     def space(self) -> PipelineSpace:
         """The space whose pipelines it knows."""
         if self._space is None:
-            raise InvalidInput(
-                f"{type(self).__name__} learns from other tasks: give 'headstart fit' a --knowledge FILE that "
-                "'headstart metatrain' wrote; in Python call meta_fit or load before start"
-            )
+            raise self.not_learned()
         return self._space
 
     @property

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from headstart.errors import NeedsTable
+from headstart.errors import HeadstartError, NeedsTable
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.tables import with_metafeatures
 from headstart.optimizers.base import Optimizer
+from headstart.space import Algorithm, Float, Integer, PipelineSpace, Stage
 from headstart.task import Task
 from headstart.testing.examples import evaluate
 from headstart.testing.tables import meta_with_tables
@@ -115,6 +116,23 @@ class LearnerContract(ABC):
             with pytest.raises(NeedsTable):
                 learner.start(task)
 
+    def test_says_so_where_it_has_not_learned(self, task: Task) -> None:
+        self._answers_or_says_why(self.new(task), task, "without meta_fit, as in a fit without --knowledge")
+
+    def test_says_so_in_a_space_that_it_did_not_learn(self, task: Task) -> None:
+        other = replace(task, candidates=_other_space(), key="other")
+        self._answers_or_says_why(self.learned(task), other, "in another space than that of what it learned from")
+
+    def _answers_or_says_why(self, learner: Any, task: Task, where: str) -> None:
+        try:
+            self.answers(learner, task)
+        except HeadstartError:
+            pass
+        except Exception as error:
+            raise AssertionError(
+                f"{where} it must work, or start must raise a HeadstartError that says what to do: {error!r}"
+            ) from error
+
     def test_describes_itself_as_json(self, task: Task) -> None:
         described = self.new(task).describe()
         assert json.loads(json.dumps(described)) == described
@@ -123,6 +141,12 @@ class LearnerContract(ABC):
 
 def _first(meta: MetaDataset, kind: str) -> Task:
     return Task(meta.pipelines.space if kind == "live" else meta.pool(0), key=kind)
+
+
+def _other_space() -> PipelineSpace:
+    """One that shares a stage, and nothing in it, with the space of the other tests."""
+    algorithms = [Algorithm("near", params=[Integer("k", 1, 50)]), Algorithm("far", params=[Float("a", 0.0, 1.0)])]
+    return PipelineSpace("other", [Stage("estimator", algorithms)])
 
 
 def _kind(task: Task) -> str:

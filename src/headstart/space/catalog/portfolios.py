@@ -8,6 +8,9 @@ Which are cheap and strong depends on the rows. On large tables LightGBM comes f
 many rows need less sampling and shrinkage. Forests take several times as long as boosters, and products of columns,
 neighbours and scikit-learn's booster may not end in time: they come last. Kernel machines and Gaussian processes, whose
 cost grows with the square of the rows or which see a few hundred of them, are left to the search that follows.
+
+With more than `MANY_CLASSES` classes, discriminant analysis, neighbours and linear models come first: a booster makes a
+tree for each class in every round, and a forest keeps the share of each class in every leaf.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ LARGE_ROWS = 10_000
 _PLAIN = {"learning_rate": 0.1, "subsample": 1.0, "colsample_bytree": 1.0, "reg_lambda": 1e-6}
 _FIRST_ON_LARGE: list[Entry] = [({"estimator": "lightgbm"}, {**_PLAIN, "num_leaves": leaves}) for leaves in (31, 15)]
 _SLOW_ON_LARGE = ("random_forest", "extra_trees", "knn", "hist_gradient_boosting", "polynomial")
+MANY_CLASSES = 100
+_FIRST_WITH_MANY_CLASSES = ("lda", "knn", "logistic_regression", "mlp")
 _NOT_ON_LARGE = ("kernel_svm", "gaussian_process")
 
 _BOTH: list[Entry] = [
@@ -63,8 +68,8 @@ _LISTS: dict[str, list[Entry]] = {
 }
 
 
-def portfolio(space: PipelineSpace, rows: int = 0) -> list[Pipeline]:
-    """Pipelines of a space in the order they are worth trying on a table with so many rows.
+def portfolio(space: PipelineSpace, rows: int = 0, classes: int = 0) -> list[Pipeline]:
+    """Pipelines of a space in the order they are worth trying on a table with so many rows and classes.
 
     >>> from headstart.space import catalog
     >>> [p.algorithms[-1] for p in portfolio(catalog.load("classification"))][:3]
@@ -75,8 +80,15 @@ def portfolio(space: PipelineSpace, rows: int = 0) -> list[Pipeline]:
     if space.name in _LISTS and rows > LARGE_ROWS:
         kept = [entry for entry in entries[1:] if not _has(entry, _NOT_ON_LARGE)]
         entries = [*_FIRST_ON_LARGE, *sorted(kept, key=lambda entry: _has(entry, _SLOW_ON_LARGE))]
+    if space.name in _LISTS and classes > MANY_CLASSES:
+        order = {name: place for place, name in enumerate(_FIRST_WITH_MANY_CLASSES)}
+        entries = sorted(entries, key=lambda e: len(order) if "preprocessing" in e[0] else _place(e, order))
     found = [pipeline for entry in entries if (pipeline := _made(space, *entry)) is not None]
     return list(dict.fromkeys(space.encode(found or [space.default()])))
+
+
+def _place(entry: Entry, order: Mapping[str, int]) -> int:
+    return order.get(entry[0].get("estimator", ""), len(order))
 
 
 def _has(entry: Entry, algorithms: Sequence[str]) -> bool:
