@@ -5,6 +5,7 @@ figure 4.2, table 4.1  `mosaic_live`: on raw tables, against flat search, SMAC3,
 figures 4.3, 4.4       `mosaic_variants`: the tree and flat searches, from the common five pipelines, from
                        Mosaic.Vanilla's initialisation and from 25 pipelines of the nearest datasets
 figure 4.5             the same, the variants among themselves
+figure 4.5             `mosaic_ensembles`: fits on raw tables, the ensemble beside the best pipeline
 ablation               `mosaic_parts`: without the policy, with playouts A and B, with another surrogate
 figures 4.6, 4.7       `mosaic_settings`: C_ucb, PW, n_s and the temperature, one at a time, on validation tasks
 =====================  ======================================================================================
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.comparison import Comparison
+from experiments.ensembles import FitDuels
 from experiments.experiment import Experiment, Setup
 from experiments.live_duels import LiveDuels
 from experiments.starts import Blocks, FromStarts
@@ -142,6 +144,7 @@ PARTS = FromStarts(
 )
 
 LIVE = LiveDuels(("mosaic", TREE, "forest", "smac", "tpot", "random"))
+ENSEMBLES = FitDuels(("mosaic", "forest"), LIVE)
 
 EXPERIMENTS = {
     "mosaic_variants": Experiment(
@@ -159,6 +162,12 @@ EXPERIMENTS = {
     "mosaic_live": Experiment(
         "searches on six raw tables with five seeds, 60 seconds each (figure 4.2, table 4.1)",
         LIVE,
+        "tensor_oboe",
+        seconds=LIVE.seconds,
+    ),
+    "mosaic_ensembles": Experiment(
+        "fits on the same tables with two seeds: the ensemble beside the best pipeline (figure 4.5)",
+        ENSEMBLES,
         "tensor_oboe",
         seconds=LIVE.seconds,
     ),

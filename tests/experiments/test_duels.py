@@ -8,6 +8,7 @@ import pytest
 
 from experiments import live_smac, smac_program
 from experiments.catalogue import EXPERIMENTS, run_experiment
+from experiments.ensembles import FitDuels, Fitted
 from experiments.live_duels import DuelResults, LiveDuels, best_of
 from experiments.live_smac import PYTHON, Smac
 from experiments.live_tpot import Budget, Step
@@ -84,6 +85,32 @@ def test_every_method_searches_every_table_with_every_seed(data, put, tmp_path, 
     assert [row[0] for row in found.table().rows] == ["random"]
     assert "with" in found.line("random")
     assert EXPERIMENTS["mosaic_live"].seconds == 60
+
+
+def test_ensembles_stand_beside_the_best_pipelines_of_the_same_fits():
+    results = Fitted("s", 60.0, 2, [{"name": "t"}, {"name": "u"}])
+
+    def runs(*pairs):
+        return [{"best pipeline": single, "ensemble": joint, "observed": 10} for single, joint in pairs]
+
+    results.add_runs("a", runs((0.8, 0.9), (0.6, 0.7), (0.5, 0.4), (0.5, 0.4)))
+    results.add_runs("b", runs((0.1, 0.1), (0.1, 0.1), (0.1, 0.3), (0.1, 0.1)))
+    (single, joint, _, other) = results.table().rows
+    assert single[:3] == ["`a`, best pipeline", "1.50 ± 0.98", "0.6000"]  # second of four, then first
+    assert joint[2:5] == ["0.6000", "+0.0000 ± 0.1960", "1–1"]
+    assert other[2:] == ["0.1500", "+0.0500 ± 0.0980", "1–0", "10"]
+
+
+@pytest.mark.filterwarnings("ignore")  # on a slow machine no pipeline may be done in time
+def test_a_fit_is_scored_on_rows_that_it_has_not_seen(data, put, tmp_path):
+    put("mosaic_ensembles", FitDuels(("random",), LiveDuels((), "admm_small", 1, 500, "UCI", seconds=4.0), seeds=1))
+    meta = small_meta(n_tasks=8).changed(splits={"train": [0, 1], "validation": [2], "test": [3]}, name="tensor_oboe")
+    found, path = run_experiment("mosaic_ensembles", meta, tmp_path / "out", data=data)
+    assert Fitted.load(path) == found
+    (run,) = found.methods["random"]["runs"]
+    assert all(0.5 <= run[part] <= 1 for part in found.parts)
+    with pytest.raises(InvalidInput, match="give --data DIR"):
+        run_experiment("mosaic_ensembles", meta, tmp_path / "out")
 
 
 class TestSmac:
