@@ -96,7 +96,7 @@ class FitDuels:
 
     optimizers: tuple[str, ...]
     duels: LiveDuels
-    seeds: int = 2
+    seeds: int = 1
 
     def run(self, setup: Setup) -> Fitted:
         if setup.data is None:
