@@ -53,6 +53,7 @@ def test_replay_of_what_was_trained(headstart, meta, tmp_path):
         done = headstart("replay", meta, "-m", method, *known)
         assert done.code == 0, done.err
         assert "already known" not in done.err
+        assert ("it is run anew and replaced" in done.err) == bool(entries)
         entries.append(json.loads(out.read_text())["methods"][method])
     assert [entry["steps"] for entry in entries] == [{"DeepPipe": [2, 2]}, {"DeepPipe": [4, 4]}]
     assert "already known" in headstart("replay", meta, "-m", method, *known).err

@@ -108,8 +108,11 @@ class MethodResults(Saved, ABC):
     def is_known(self, method: str, settings: dict[str, Any], given: str) -> bool:
         """Whether a method was run with these settings, given this; one that could not be run is none that was."""
         entry = self.methods.get(method, {})
-        ran = any(row is not None for row in entry.get(self.rows, ()))
-        return ran and (entry.get("settings"), entry.get("given")) == (settings, given)
+        return self.has_runs(method) and (entry.get("settings"), entry.get("given")) == (settings, given)
+
+    def has_runs(self, method: str) -> bool:
+        """Whether there is anything of a method."""
+        return any(row is not None for row in self.methods.get(method, {}).get(self.rows, ()))
 
     @abstractmethod
     def add_runs(self, method: str, runs: list[Any], **facts: Any) -> None:

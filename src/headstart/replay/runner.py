@@ -163,6 +163,8 @@ def run_method(
     if results.is_known(method, settings, given) and beforehand.items() <= results.methods[method].items():
         progress.done(f"{method}: already known")
         return results
+    if results.has_runs(method):
+        progress.done(f"{method}: known from other settings, data, space or training; it is run anew and replaced")
     head = {"method": method, "settings": settings, "given": given, **beforehand, **results.shared()}
     with closing(Log(out, method, head)) as log, one_blas_thread():
         found = {line["item"]: line["run"] for line in log.found if line.get("item") in items}
