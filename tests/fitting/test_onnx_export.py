@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,8 @@ import pytest
 
 from headstart import HeadstartClassifier, HeadstartRegressor
 from headstart.errors import InvalidInput
-from headstart.fitting.onnx_export import feed
+from headstart.fitting import onnx_numbers
+from headstart.fitting.onnx_export import export_onnx, feed
 
 runtime = pytest.importorskip("onnxruntime")
 pytest.importorskip("skl2onnx")
@@ -136,3 +138,31 @@ def test_what_cannot_be_converted_is_named_with_what_to_leave_out(tmp_path):
     with pytest.raises(InvalidInput, match="directory"):
         fitted("regression", ["ridge"]).export_onnx(tmp_path / "nowhere" / "m.onnx")
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_what_predicts_otherwise_is_named(tmp_path, monkeypatch):
+    """As when a library changes what a fitted part consists of."""
+    wrong = fitted("binary", ["logistic_regression", "one_hot"]).model_
+    right = fitted("binary", ["lightgbm"]).model_
+    both = replace(right, members=tuple(replace(m, weight=0.5) for m in (*right.members, *wrong.members)))
+    export_onnx(both, tmp_path / "both.onnx")
+    monkeypatch.setitem(
+        onnx_numbers._ESTIMATORS,
+        "LogisticRegression",
+        lambda graph, model, matrix: onnx_numbers._two(graph, onnx_numbers._linear(graph, model, matrix)),
+    )
+    said = r"otherwise than the model.*because of \w+ > one_hot > \w+ > [\w> ]*logistic_regression\. Fit again with "
+    exclude = r"exclude \(--exclude logistic_regression\)"
+    with pytest.raises(InvalidInput, match=said + exclude) as raised:
+        export_onnx(both, tmp_path / "m.onnx")
+    assert ("--best" in str(raised.value)) == (both.best.pipeline == right.best.pipeline)
+    with pytest.raises(InvalidInput, match=said + exclude + "$"):
+        export_onnx(wrong, tmp_path / "m.onnx")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_the_file_says_what_its_inputs_are(tmp_path):
+    fitted("regression", ["ridge"]).export_onnx(tmp_path / "m.onnx")
+    about = runtime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"]).get_modelmeta()
+    assert about.description.startswith("Predicts target. Inputs are columns of shape (n, 1).")
+    assert "d: date" in about.custom_metadata_map["columns"].splitlines()

@@ -379,6 +379,7 @@ def _report(
         "new_pipelines": display.new,
         "statuses": dict(Counter(str(t.outcome.status) for t in run.history)),
         "reason": reason,
+        "started": round(run.started, 3),
         "seconds": round(time.time() - cli.began, 3),
         "notes": list(estimator.notes_),
         "out": str(folder.path),

@@ -91,6 +91,7 @@ def _record(folder: Folder, train: Path | None) -> Record:
     content = folder.read_request()
     request = restored(content, folder)
     found = read_search(folder.path, request.constraints)
+    started, ended = _times(folder)
     record = Record(
         None,
         found.history,
@@ -100,9 +101,21 @@ def _record(folder: Folder, train: Path | None) -> Record:
         found.history.candidates.space.name,
         found.optimizer.get("name", ""),
         found.optimizer.get("order", ()),
+        started,
+        ended,
         reproduce=command_of(Path(str(content.get("table", "table.csv"))), request),
     )
     return _with_table(record, content, request, found.task_key, train)
+
+
+def _times(folder: Folder) -> tuple[float | None, float | None]:
+    """When the last fit began and ended, as Unix times; None where that is not known."""
+    with suppress(OSError, InvalidInput):
+        written = read_json(folder.report)
+        started, seconds = written.get("started"), written.get("seconds")
+        if isinstance(started, float) and isinstance(seconds, float):
+            return started, started + seconds
+    return None, None
 
 
 def _with_table(record: Record, content: dict[str, Any], request: FitRequest, key: str, train: Path | None) -> Record:

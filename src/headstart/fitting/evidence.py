@@ -77,8 +77,8 @@ class Record:
         Their names.
     order
         See `Mosaic`; for the search tree.
-    started
-        Unix time when the time budget began, of a fit that just ended.
+    started, ended
+        Unix times of when the time budget began and when the fit ended, if known; without an end, it ends now.
     no_table
         Why there is no training table.
     reproduce
@@ -94,6 +94,7 @@ class Record:
     optimizer: str = ""
     order: Sequence[str] = ()
     started: float | None = None
+    ended: float | None = None
     no_table: str = "a saved model has no training rows; give the report a table"
     reproduce: str = ""
 
@@ -227,7 +228,7 @@ class _Gatherer:
         if record.history is not None:
             facts["pipelines tried"] = f"{len(record.history):,}"
         if record.started is not None:
-            facts["time"] = f"{time.time() - record.started:.1f} s"
+            facts["time"] = f"{self._ended() - record.started:.1f} s"
         warned = ("maps one to one", UNSATISFIED, "the model is a simple one", "single row")
         warnings = [note for note in model.notes if any(text in note for text in warned)]
         return c.Verdict(self.label, self.higher, scores, others, said, warnings, facts)
@@ -298,12 +299,12 @@ class _Gatherer:
     def _target_in_words(self, data: Dataset) -> str:
         y: Any = data.y
         if data.classes is None:
-            return f"runs from {y.min():.4g} to {y.max():.4g}, with mean {y.mean():.4g} and median {np.median(y):.4g}"
+            return f"{y.min():.4g} to {y.max():.4g}, mean {y.mean():.4g}, median {np.median(y):.4g}"
         counts = np.bincount(y, minlength=len(self.classes))
         order = np.argsort(-counts, kind="stable")
         shown = [f"{self.classes[i]} ({100 * counts[i] / len(y):.3g} %)" for i in order[:6].tolist()]
         more = f" and {len(order) - 6} more" if len(order) > 6 else ""
-        return f"has {len(order)} classes: {', '.join(shown)}{more}"
+        return f"{len(order)} classes: {', '.join(shown)}{more}"
 
     def _target_shares(self, data: Dataset) -> list[float]:
         y: Any = data.y
@@ -363,8 +364,8 @@ class _Gatherer:
         return found[:SHOWN_FAMILIES]
 
     def _phases(self, trials: Sequence[Trial]) -> dict[str, float]:
-        """Where the time went, of a fit that has just ended."""
-        started = self.record.started
+        """Where the time of the last fit went."""
+        started, ended = self.record.started, self._ended()
         now = [] if started is None else [trial for trial in trials if trial.started >= started]
         if started is None or not now:
             return {}
@@ -372,9 +373,12 @@ class _Gatherer:
         return {
             "reading the table, starting workers": first - started,
             "searching": last - first,
-            "making the model and this report": time.time() - last,
-            "in all": time.time() - started,
+            "making the model and the report": ended - last,
+            "in all": ended - started,
         }
+
+    def _ended(self) -> float:
+        return time.time() if self.record.ended is None else self.record.ended
 
     # -- model --------------------------------------------------------------------------------------------------------
 

@@ -40,12 +40,17 @@ from headstart.fitting.onnx_trees import NotConvertible, Trees, forest, trees_of
 
 if TYPE_CHECKING:
     from headstart.data.schema import Schema
-    from headstart.fitting.model import Model
+    from headstart.fitting.model import Member, Model
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 TOLERANCE = 1e-4
 _CLOSE_ENOUGH = 0.9
 """Share of the few reference rows that must be equal; one that lies on a threshold may differ."""
+_DESCRIPTION = (
+    "Predicts {target}. Inputs are columns of shape (n, 1). Numbers: double, NaN where missing. Booleans: double, true "
+    "is 1, NaN where missing. Categories: string, empty where missing. Dates: double, seconds since 1970-01-01 UTC, "
+    "NaN where missing."
+)
 _DATE_PARTS = ("since", "year", "month", "day", "weekday", "hour")
 
 
@@ -59,9 +64,10 @@ def export_onnx(model: Model, path: str | PathLike[str], best: bool = False) -> 
     """
     runtime = _runtime()
     target = writable_file(path)
-    content = to_onnx(model, best).SerializeToString()
+    wanted = _alone(model, model.best) if best else model
+    content = to_onnx(wanted).SerializeToString()
     if model.reference is not None:
-        _try(runtime, content, model, best)
+        _try(runtime, content, wanted)
     replace_file(Path(target), lambda new: new.write_bytes(content))
 
 
@@ -95,26 +101,55 @@ def _runtime() -> Any:
     return onnxruntime
 
 
-def _try(runtime: Any, content: bytes, model: Model, best: bool) -> None:
+def _alone(model: Model, member: Member) -> Model:
+    return replace(model, members=(replace(member, weight=1.0),))
+
+
+def _try(runtime: Any, content: bytes, model: Model) -> None:
     """Raise `InvalidInput` if the file does not predict the reference as the model does."""
+    off = _off(runtime, content, model)
+    if _is_close(off):
+        return
+    members = [_alone(model, member) for member in model.members]
+    apart = [
+        one.best
+        for one in members
+        if len(members) == 1 or not _is_close(_off(runtime, to_onnx(one).SerializeToString(), one))
+    ]
+    said = f"the ONNX file would predict otherwise than the model, by up to {off.max():.2g}"
+    if not apart:
+        raise InvalidInput(f"{said}; export the best pipeline alone")
+    names = sorted({member.pipeline.algorithms[-1] for member in apart})
+    pipelines = [" > ".join(member.pipeline.algorithms) for member in apart]
+    raise InvalidInput(f"{said}, because of {', '.join(pipelines)}. {_advice(names, model)}")
+
+
+def _advice(names: Sequence[str], model: Model) -> str:
+    """What to do about algorithms that cannot be converted."""
+    again = f"Fit again with exclude (--exclude {' --exclude '.join(names)})"
+    usable = len(model.members) > 1 and not set(names) & set(model.best.pipeline.algorithms)
+    return again + (", or export the best pipeline alone (--best)" if usable else "")
+
+
+def _is_close(off: NDArray[np.float64]) -> bool:
+    return bool((off <= TOLERANCE).mean() >= _CLOSE_ENOUGH)
+
+
+def _off(runtime: Any, content: bytes, model: Model) -> NDArray[np.float64]:
+    """How far the file is from the model on each reference row; of numbers, relative to the largest."""
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     inputs = {known.name for known in session.get_inputs()}
     given = {name: values for name, values in feed(model.schema, model.reference).items() if name in inputs}
     found = session.run(None, given)[0].reshape(-1, *model.shape)
-    alone = replace(model, members=(replace(model.best, weight=1.0),)) if best else model
-    wanted = alone.predict_ready(model.reference)
+    wanted = model.predict_ready(model.reference)
     scale = 1.0 if model.classes is not None else float(np.abs(wanted).max()) or 1.0
-    off = np.abs(found - wanted).reshape(len(wanted), -1).max(axis=1) / scale
-    if (off <= TOLERANCE).mean() < _CLOSE_ENOUGH:
-        raise InvalidInput(
-            f"the ONNX file would predict otherwise than the model, by up to {off.max():.2g}; leave out estimators one "
-            "by one with exclude (--exclude), or export the best pipeline alone"
-        )
+    off: NDArray[np.float64] = np.abs(found - wanted).reshape(len(wanted), -1).max(axis=1) / scale
+    return off
 
 
-def to_onnx(model: Model, best: bool = False) -> Any:
+def to_onnx(model: Model) -> Any:
     """The ``onnx.ModelProto``."""
     if model.schema.n_sparse is not None:
         raise InvalidInput("only models of tables with columns can be exported, this one is of a sparse matrix")
@@ -125,12 +160,10 @@ def to_onnx(model: Model, best: bool = False) -> Any:
             f"(--drop {texts[0]})"
         )
     graph = Graph(model.schema)
-    members = [model.best] if best else list(model.members)
     parts = model.decisions.folds
     sums: list[list[str]] = [[] for _ in range(parts)]
     failures: dict[str, str] = {}
-    for member in members:
-        weight = 1.0 if best else member.weight
+    for member in model.members:
         for fitted, shares in zip(member.models, member.shares(parts), strict=True):
             try:
                 with warnings.catch_warnings():
@@ -141,13 +174,10 @@ def to_onnx(model: Model, best: bool = False) -> Any:
                 break
             for part, share in enumerate(shares.tolist()):
                 if share:
-                    sums[part].append(graph.add("Mul", found, graph.constant(np.float32(weight * share))))
+                    sums[part].append(graph.add("Mul", found, graph.constant(np.float32(member.weight * share))))
     if failures:
         names = sorted(set(failures.values()))
-        raise InvalidInput(
-            f"cannot be converted to ONNX: {'; '.join(failures)}. Fit again with exclude (--exclude "
-            f"{' --exclude '.join(names)}){'' if best else ', or export the best pipeline alone'}"
-        )
+        raise InvalidInput(f"cannot be converted to ONNX: {'; '.join(failures)}. {_advice(names, model)}")
     totals = [graph.add("Sum", *names) for names in sums]
     return graph.finished(model, totals)
 
@@ -635,6 +665,7 @@ class Graph:
         opsets = [helper.make_opsetid(domain, version) for domain, version in OPSETS.items()]
         proto = helper.make_model(graph, opset_imports=opsets, producer_name="headstart", ir_version=8)
         kinds = "\n".join(f"{name}: {self.schema.kinds[name]}" for name in self.inputs)
+        proto.doc_string = _DESCRIPTION.format(target=model.target)
         helper.set_model_props(proto, {"target": model.target, "columns": kinds, **labels})
         self.onnx.checker.check_model(proto)
         return proto
