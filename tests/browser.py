@@ -40,17 +40,17 @@ def visit(page, question, folder, width=1100):
         pytest.skip("no Chromium is installed")
     pytest.importorskip("tornado", reason="the protocol needs a websocket client")
     profile = folder / "profile"
-    command = [program, *FLAGS, f"--user-data-dir={profile}", f"--window-size={width},900", "about:blank"]
+    command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
     browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        return asyncio.run(asyncio.wait_for(_visit(profile, page.resolve().as_uri(), question), SECONDS))
+        return asyncio.run(asyncio.wait_for(_visit(profile, page.resolve().as_uri(), question, width), SECONDS))
     finally:
         browser.terminate()
         browser.wait(timeout=SECONDS)
         shutil.rmtree(profile, ignore_errors=True)
 
 
-async def _visit(profile, address, question):
+async def _visit(profile, address, question, width):
     from tornado.websocket import websocket_connect
 
     port_file, end = profile / "DevToolsActivePort", time.time() + SECONDS
@@ -73,6 +73,7 @@ async def _visit(profile, address, question):
 
     for part in ("Network", "Runtime", "Log", "Page"):
         await call(f"{part}.enable")
+    await call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
     await call("Page.navigate", until="Page.loadEventFired", url=address)
     answer = await call("Runtime.evaluate", expression=question, returnByValue=True)
     found.answer = answer["result"].get("value")

@@ -85,6 +85,17 @@ def test_with_a_test_table_and_without_the_training_table(fitted):
     assert "has changed since the fit" in Path("new.html").read_text(encoding="utf-8")
 
 
+def test_a_later_report_knows_where_the_time_went_but_not_where_the_table_was(fitted):
+    assert fitted("report", "train.headstart", "--out", "new.html").code == 0
+    page = Path("new.html").read_text(encoding="utf-8")
+    spent = json.loads(Path("train.headstart/report.json").read_text())["seconds"]
+    assert f'in all</th><td class="n">{spent:.1f}</td>' in page
+    assert "headstart fit train.csv --target label" in page
+    Path("train.headstart/report.json").write_text("{")
+    assert fitted("report", "train.headstart", "--out", "new.html").code == 0
+    assert "Where the time went" not in Path("new.html").read_text(encoding="utf-8")
+
+
 def test_a_model_file_alone(fitted):
     shutil.move("train.headstart/model.headstart", "alone.headstart")
     shutil.rmtree("train.headstart")

@@ -50,7 +50,7 @@ def test_a_browser_opens_it_without_errors_or_requests(kind, request, places, tm
     request.getfixturevalue(kind)
     file = places / f"{kind}.html"
     wide = "document.documentElement.scrollWidth > window.innerWidth"
-    found = visit(file, f"[document.title, document.querySelectorAll('svg.chart').length, {wide}]", tmp_path, width=500)
+    found = visit(file, f"[document.title, document.querySelectorAll('svg.chart').length, {wide}]", tmp_path, width=390)
     assert found.requests == [file.as_uri()]
     assert found.errors == []
     title, charts, overflows = found.answer

@@ -103,7 +103,7 @@ def _record(folder: Folder, train: Path | None) -> Record:
         found.optimizer.get("order", ()),
         started,
         ended,
-        reproduce=command_of(Path(str(content.get("table", "table.csv"))), request),
+        reproduce=command_of(Path(Path(str(content.get("table", "table.csv"))).name), request),
     )
     return _with_table(record, content, request, found.task_key, train)
 

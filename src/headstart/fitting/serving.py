@@ -140,7 +140,8 @@ def _checked(content: Any, model: Model) -> tuple[list[Any], float | None]:
         raise InvalidInput(f"the request may have rows and coverage, found {', '.join(map(repr, others[:5]))}")
     rows, known = content["rows"], {*model.schema.names, *model.schema.others, model.target}
     if not 1 <= len(rows) <= MOST_ROWS:
-        raise InvalidInput(f"rows must be 1 to {MOST_ROWS:,}, found {len(rows):,}; send them in parts")
+        advice = "; send them in parts" if rows else ""
+        raise InvalidInput(f"rows must be 1 to {MOST_ROWS:,}, found {len(rows):,}{advice}")
     needed = [n for n, kind in model.schema.kinds.items() if kind not in (Kind.ID, Kind.CONSTANT)]
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
