@@ -157,7 +157,7 @@ def test_as_a_table_and_for_the_plots_of_shap(classifier, regressor):
 
 def test_what_cannot_be_explained(classifier, regressor):
     X, _ = table()
-    with pytest.raises(InvalidInput, match="label must be one of high, low, mid, got 'deep'"):
+    with pytest.raises(InvalidInput, match=r"label \(--class\) must be one of high, low, mid, got 'deep'"):
         classifier.explain(X[:1]).frame("deep")
     with pytest.raises(InvalidInput, match="a regression has no classes"):
         regressor.explain(X[:1]).frame("deep")

@@ -94,7 +94,7 @@ class Explanation:
         """
         if self.classes is None:
             if label is not None:
-                raise InvalidInput("a regression has no classes; leave label out")
+                raise InvalidInput("a regression has no classes; leave label (--class) out")
             values, base, predictions = self.values, np.broadcast_to(self.base, len(self.values)), self.predictions
         else:
             places = self._places(label)
@@ -113,7 +113,7 @@ class Explanation:
             return chosen.astype(np.int64)
         known = [str(c) for c in self.classes]
         if str(label) not in known:
-            raise InvalidInput(f"label must be one of {', '.join(known[:20])}, got {label!r}")
+            raise InvalidInput(f"label (--class) must be one of {', '.join(known[:20])}, got {label!r}")
         return np.full(len(self.values), known.index(str(label)), dtype=np.int64)
 
     def to_shap(self) -> Any:

@@ -1,6 +1,6 @@
 """Random pipelines on many tables: do all tables load, and does every evaluation end in an explained outcome?
 
-Run: python benchmarks/coverage.py --data DIR [--store DIR] [--pipelines 10] [--seconds 10] [--jobs 2]
+Run: python benchmarks/outcomes.py --data DIR [--store DIR] [--pipelines 10] [--seconds 10] [--jobs 2]
 
 Each table has a seed of its own, so that the tables together try all algorithms.
 
