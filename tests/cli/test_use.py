@@ -67,7 +67,10 @@ def test_a_file_for_onnxruntime(command, table):
             "coverage must be between 0 and 1, such as 0.9, got 1.5",
         ),
         (("predict", "MODEL", "new.csv", "--coverage", "0.9", "--proba"), "give --proba or --coverage, not both"),
-        (("explain", "MODEL", "new.csv", "--class", "deep"), "label (--class) must be one of high, low, mid, got 'deep'"),
+        (
+            ("explain", "MODEL", "new.csv", "--class", "deep"),
+            "label (--class) must be one of high, low, mid, got 'deep'",
+        ),
         (("explain", "MODEL", "new.csv", "--rows", "0"), "greater than or equal to 1"),
         (("explain", "nowhere", "new.csv"), "nowhere not found"),
         (("export", "MODEL", "--onnx", "m.onnx", "--out", "m.py"), "give --onnx or --out, not both"),
