@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -129,25 +130,33 @@ def _ready(text: str, duels: LiveDuels, seconds: float) -> tuple[tuple[Any, ...]
 
 
 def fit_cell(optimizer: str, duels: LiveDuels, seconds: float, cell: tuple[RawTable, int]) -> dict[str, Any]:
-    """Fit a table with a seed, and score the ensemble and the best pipeline on the test rows."""
+    """Search on a table with a seed, and score the best pipeline and the ensemble on the test rows.
+
+    Both are made of the same trials and fitted to all rows that were searched on, without a limit of time.
+    """
     table, seed = cell
     ready = read_table(table, max_rows=duels.rows, test=TEST, holdout=HOLDOUT, seed=0)
     assert ready.dataset.y is not None
     assert ready.dataset.classes is not None
     X, y = ready.dataset.X, ready.dataset.classes[ready.dataset.y.astype(np.int64)]
-    model = HeadstartClassifier(
-        seconds,
-        optimizer=duels.make(optimizer),
-        space=duels.space,
-        metric=duels.metric,
-        splitter=HOLDOUT,
-        refit="full",
-        evaluation_seconds=seconds / _EVALUATION,
-        n_jobs=1,
-        random_state=seed,
-    )
-    model.fit(X.iloc[ready.train], y[ready.train])
-    test, truth = X.iloc[ready.test], y[ready.test]
-    predicted = (model.best_pipeline_.predict(test), model.predict(test))
-    scores = rounded(np.array([np.mean(labels == truth) for labels in predicted]))
-    return {**dict(zip(_PARTS, scores, strict=True)), "observed": len(model.leaderboard_)}
+    train, test = ready.train, ready.test
+    with TemporaryDirectory() as folder:
+        model = HeadstartClassifier(
+            seconds,
+            optimizer=duels.make(optimizer),
+            space=duels.space,
+            metric=duels.metric,
+            splitter=HOLDOUT,
+            refit="full",
+            evaluation_seconds=seconds / _EVALUATION,
+            n_jobs=1,
+            random_state=seed,
+            store=folder,
+        )
+        tried = len(model.fit(X.iloc[train], y[train]).leaderboard_)
+        scores = []
+        for joined in (False, True):
+            model.set_params(time_budget=None, evaluations=max(tried, 1), ensemble=joined)
+            model.fit(X.iloc[train], y[train], resume=True)
+            scores.append(np.mean(model.predict(X.iloc[test]) == y[test]))
+    return {**dict(zip(_PARTS, rounded(np.array(scores)), strict=True)), "observed": tried}
