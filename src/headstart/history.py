@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headstart.constraints import Constraint, total_excess
 from headstart.space.encoded import Encoded
-from headstart.trials import Proposal, Trial
+from headstart.trials import FULL, Fidelity, Proposal, Trial
 
 if TYPE_CHECKING:
     from headstart.space.candidates import Candidates
@@ -50,6 +50,8 @@ class History:
         self.trials: list[Trial] = []
         self.pending: dict[int, Proposal] = {}
         self._encoded: Encoded | None = None
+        self._waiting: tuple[list[int], Encoded] | None = None
+        self._columns: dict[str, list[Any]] = {}
 
     def propose(self, proposal: Proposal) -> None:
         """A proposal is under way."""
@@ -72,12 +74,29 @@ class History:
     @property
     def waiting(self) -> Encoded:
         """Pipelines of the pending proposals."""
-        return self.encode(list(self.pending.values()))
+        numbers, encoded = self._waiting or ([], self.encode([]))
+        if numbers != [*self.pending]:  # only those added since the last look are encoded
+            kept = [i for i, number in enumerate(numbers) if number in self.pending]
+            known = {numbers[i] for i in kept}
+            new = [proposal for number, proposal in self.pending.items() if number not in known]
+            encoded = Encoded.concatenate([encoded.take(kept), self.encode(new)]) if kept else self.encode(new)
+            self._waiting = ([*self.pending], encoded)
+        return encoded
 
     @property
     def ok(self) -> NDArray[np.bool_]:
         """Which trials are ok; (n,)."""
-        return np.array([trial.outcome.ok for trial in self.trials], dtype=bool)
+        return np.array(self._column("ok", lambda trial: trial.outcome.ok), dtype=bool)
+
+    def covers(self, fidelity: Fidelity) -> NDArray[np.bool_]:
+        """Which trials were evaluated at this fidelity or a higher one; (n,)."""
+        return np.array(self._column(repr(fidelity), lambda t: t.proposal.fidelity.covers(fidelity)), dtype=bool)
+
+    def _column(self, name: str, of: Callable[[Trial], Any]) -> list[Any]:
+        """Something of each trial, which stays; only those added since the last look are asked."""
+        column = self._columns.setdefault(name, [])
+        column += map(of, self.trials[len(column) :])
+        return column
 
     def view(
         self,
@@ -130,7 +149,7 @@ class History:
 
     def full(self) -> History:
         """The trials at full fidelity only, which is what surrogates see unless they say otherwise."""
-        if all(t.proposal.fidelity.is_full for t in self.trials):
+        if self.covers(FULL).all():
             return self
         return self.where(lambda t: t.proposal.fidelity.is_full)
 
@@ -143,10 +162,11 @@ class History:
         then there is nothing to tell them apart.
         """
         ok = self.ok
-        targets = np.zeros(len(self.trials))
-        for i in np.flatnonzero(ok):
-            trial = self.trials[i]
-            targets[i] = trial.outcome.loss if self.scalarize is None else self.scalarize(trial)
+        if self.scalarize is None:
+            losses = self._column("loss", lambda trial: trial.outcome.loss if trial.outcome.ok else 0.0)
+            targets = np.array(losses, dtype=np.float64)
+        else:
+            targets = np.array([self.scalarize(t) if t.outcome.ok else 0.0 for t in self.trials], dtype=np.float64)
         if ok.any():
             targets[~ok] = targets[ok].max()
         return targets
@@ -161,9 +181,14 @@ class History:
         if not self.pending:
             return self.encoded, targets
         waiting = self.waiting
-        lie = float(np.median(targets)) if len(targets) else 0.0
         encoded = Encoded.concatenate([self.encoded, waiting])
-        return encoded, np.concatenate([targets, np.full(len(waiting), lie)])
+        return encoded, np.concatenate([targets, np.full(len(waiting), self.lie)])
+
+    @property
+    def lie(self) -> float:
+        """The target that a pending proposal is held for: the median."""
+        targets = self.targets()
+        return float(np.median(targets)) if len(targets) else 0.0
 
     @property
     def best(self) -> Trial | None:

@@ -16,9 +16,8 @@ _ATTEMPTS = 100
 
 def tried_ids(history: History, fidelity: Fidelity = FULL) -> NDArray[np.int64]:
     """Ids of all pipelines that were tried at this fidelity or a higher one, or are under way."""
-    done = np.array([t.proposal.fidelity.covers(fidelity) for t in history], dtype=bool)
-    waiting = history.encode([p for p in history.pending.values() if p.fidelity.covers(fidelity)])
-    return np.concatenate([history.encoded.ids[done], waiting.ids])
+    under_way = np.array([p.fidelity.covers(fidelity) for p in history.pending.values()], dtype=bool)
+    return np.concatenate([history.encoded.ids[history.covers(fidelity)], history.waiting.ids[under_way]])
 
 
 def untried(encoded: Encoded, tried: NDArray[np.int64]) -> Encoded:
