@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
@@ -167,46 +167,3 @@ def simulate(
         np.array([span.end for span in ended]),
         lowest - float(np.nanmin(meta.loss_row(task))),
     )
-
-
-def durations() -> Iterator[tuple[str, Seconds]]:
-    """What evaluations take, by name."""
-    yield "1 s", lambda _: 1.0
-    yield "30 s", lambda _: 30.0
-    yield "recorded", lambda outcome: max(outcome.seconds, 0.01)
-
-
-def table(
-    methods: tuple[str, ...] = ("random", "forest"), workers: tuple[int, ...] = (1, 10, 100, 1000)
-) -> list[dict[str, Any]]:
-    """Rows of the table, on the first test task of Tensor-OBOE: 100 evaluations with one worker, 5 for each of many."""
-    from headstart.metadata.sources import load
-
-    meta = load("tensor_oboe")
-    task = int(meta.splits["test"][0])
-    rows = []
-    for method in methods:
-        simulate(meta, task, method, 2, 15, lambda _: 1.0)  # imports
-        for name, seconds in durations():
-            alone = None
-            for n in workers:
-                found = simulate(meta, task, method, n, max(100, 5 * n), seconds)
-                alone = float(found.regrets[99]) if alone is None else alone
-                rows.append(
-                    {
-                        "method": method,
-                        "evaluation": name,
-                        "workers": n,
-                        "idle": 1 - found.busy,
-                        "seconds to the regret of one worker after 100": found.time_to(alone),
-                        "suggestions/s": found.suggestions,
-                        "store transactions/s": found.transactions,
-                        "suggestions/s at most": found.possible,
-                    }
-                )
-                print(*(f"{value:.3g}" if isinstance(value, float) else value for value in rows[-1].values()), sep="\t")
-    return rows
-
-
-if __name__ == "__main__":
-    table()

@@ -25,10 +25,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder with meta-features and raw tables")
     parser.add_argument("--results", type=Path, metavar="DIR", default=Path("docs/results"), help="where the pages are")
     parser.add_argument("--jobs", type=int, metavar="N", default=1, help="runs at a time; results do not depend on it")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="run on the workers of a Dask scheduler")
     parser.add_argument("--tasks", type=int, metavar="N", help="the first N test tasks or tables, into another file")
     parser.add_argument("--evaluations", type=int, metavar="N", help="another number than the experiment's own")
     parser.add_argument("--seconds", type=float, metavar="S", help="of one search, where it is on raw tables")
     options = vars(parser.parse_args())
+    options["jobs"] = options.pop("cluster") or options["jobs"]
     name, meta, results = (options.pop(option) for option in ("name", "meta", "results"))
     try:
         if name is None:

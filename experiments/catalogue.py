@@ -15,7 +15,7 @@ from experiments.experiment import Experiment, Findings, Setup
 from headstart.errors import InvalidInput, UnknownName, check_positive, suggestion
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
-from headstart.replay.runner import Reporter
+from headstart.replay.runner import Jobs, Reporter, check_jobs
 
 EXPERIMENTS: dict[str, Experiment] = {
     **pmf.EXPERIMENTS,
@@ -37,7 +37,7 @@ def run_experiment(
     tasks: int | None = None,
     evaluations: int | None = None,
     seconds: float | None = None,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     progress: Reporter | None = None,
     data: Path | None = None,
 ) -> tuple[Findings, Path]:
@@ -62,7 +62,7 @@ def run_experiment(
         Folder with raw tables, for experiments on them.
     """
     experiment = find(name)
-    check_positive("jobs", jobs, whole=True)
+    check_jobs(jobs)
     length = {"evaluations": experiment.evaluations, "seconds": experiment.seconds}
     length["tasks"] = experiment.evaluations or experiment.seconds
     for what, value in {"tasks": tasks, "evaluations": evaluations, "seconds": seconds}.items():

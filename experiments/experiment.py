@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from headstart.metadata.metadataset import MetaDataset
 from headstart.replay.partition import Partition
 from headstart.replay.results import Saved
-from headstart.replay.runner import Reporter
+from headstart.replay.runner import Jobs, Reporter
 
 SavedAs = TypeVar("SavedAs", bound=Saved)
 
@@ -68,7 +68,7 @@ class Setup:
     partition: Partition
     out: Path
     evaluations: int | None
-    jobs: int
+    jobs: Jobs
     progress: Reporter
     data: Path | None = None
     tables: int | None = None

@@ -139,3 +139,44 @@ def test_errors_say_what_to_do(data):
         Forest().fit([[0.0], [1.0]], [np.nan, 1.0])
     with pytest.raises(InvalidInput, match="std_floor must be positive, got 0"):
         Forest(std_floor=0.0)
+
+
+def test_leaves_that_hold_more_have_the_moments_of_all_their_observations(data):
+    """Against brute force: the bootstrap sample of each leaf with the new observations counted once."""
+    inputs, targets = data
+    rng = np.random.default_rng(2)
+    new, candidates, target = rng.random((9, 4)), rng.random((50, 4)), 55.0
+    forest = Forest(n_trees=8, seed=3).fit(inputs, targets)
+    mean, std = forest.holding(new, target).posterior(candidates)
+
+    standardisation = Standardisation.of(targets)
+    reference = RandomForestRegressor(n_estimators=8, min_samples_leaf=3, max_features=5 / 6, random_state=3).fit(
+        inputs, standardisation.apply(targets)
+    )
+    leaf_means, leaf_variances = np.empty((8, 50)), np.empty((8, 50))
+    for t, (tree, drawn) in enumerate(zip(reference.estimators_, reference.estimators_samples_, strict=True)):
+        of_drawn, of_new, of_candidate = tree.apply(inputs[drawn]), tree.apply(new), tree.apply(candidates)
+        for c in range(50):
+            held = np.full((of_new == of_candidate[c]).sum(), target)
+            inside = np.concatenate([targets[drawn][of_drawn == of_candidate[c]], held])
+            leaf_means[t, c], leaf_variances[t, c] = inside.mean(), inside.var()
+    np.testing.assert_allclose(mean, leaf_means.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(std**2, leaf_variances.mean(axis=0) + leaf_means.var(axis=0), rtol=1e-8)
+    assert np.abs(mean - forest.posterior(candidates)[0]).max() > 0.1  # and the forest itself stays as it was
+
+
+def test_observations_one_by_one_are_the_same_to_the_last_bit(data):
+    inputs, targets = data
+    rng = np.random.default_rng(4)
+    new, candidates = rng.random((12, 4)), rng.random((40, 4))
+    forest = Forest(n_trees=6).fit(inputs, targets)
+    together = forest.holding(new, 48.0)
+    leaves = forest.leaves(candidates)
+    mean, std = (values.copy() for values in forest.at(leaves))
+    step = forest
+    for point in new:
+        before, step = step, step.holding(point[None], 48.0)
+        rows = np.flatnonzero(step.differs(before, leaves))
+        assert 0 < len(rows) < 40
+        mean[rows], std[rows] = step.at(leaves[:, rows])
+    np.testing.assert_array_equal(np.stack([mean, std]), np.stack(together.posterior(candidates)))

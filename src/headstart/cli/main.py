@@ -582,6 +582,10 @@ def replay(
         int | None, option("--initial", min=1, metavar="N", help="Pipelines of the warm start; 5 by default.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at once; results do not depend on it.")] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="JSON file of results; methods already in it are not rerun."),
@@ -621,7 +625,7 @@ def replay(
         seeds,
         warm_start,
         n_initial,
-        jobs,
+        cluster or jobs,
         out,
         plot,
         data,

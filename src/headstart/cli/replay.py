@@ -19,7 +19,7 @@ from headstart.errors import InvalidInput
 from headstart.learning.monitor import Check
 from headstart.optimizers.warm_start import N_INITIAL
 from headstart.replay.results import Results, shown
-from headstart.replay.runner import Reporter, replay
+from headstart.replay.runner import Jobs, Reporter, replay
 
 _SHOWN = (10, 25, 50, 100, 200)
 
@@ -33,7 +33,7 @@ def run(
     seeds: int,
     warm_start: str | None,
     n_initial: int | None,
-    jobs: int,
+    jobs: Jobs,
     out: Path | None,
     plot: Path | None,
     data: Path | None,

@@ -20,9 +20,10 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from headstart.evaluation import _wire
 from headstart.evaluation._pool import WorkerPool
 from headstart.evaluation.objective import Objective, as_objective
 from headstart.evaluation.sandbox import Sandbox
+from headstart.numerics.threads import one_blas_thread
 from headstart.space.pipeline import Pipeline
 from headstart.trials import FULL, Fidelity, Limits, Outcome, SpooledFile, Status
 
@@ -166,6 +168,52 @@ class Cluster:
     def sandbox(self, objective: Objective | Callable[..., Any], **options: Any) -> RemoteSandbox:
         """An objective that is evaluated on the workers; options are those of a `Sandbox`."""
         return RemoteSandbox(self, objective, **options)
+
+    def each(
+        self, function: Callable[..., Any], shared: Sequence[Any], items: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Any]]:
+        """``function(*shared, item)`` of every item, with its name, in the order they finish, on threads of workers.
+
+        There is no sandbox: the function is trusted. What is shared goes to each worker once. What a worker that died
+        was doing is done by another one.
+
+        Raises
+        ------
+        SandboxError
+            The scheduler does not answer.
+        """
+        from distributed import wait
+
+        content, left = cloudpickle.dumps((function, tuple(shared))), dict(items)
+        sent: Any = None
+        names: dict[Any, str] = {}
+        try:
+            while left:
+                try:
+                    if sent is None:
+                        sent = self.client.scatter(content, hash=False)
+                    for name in left.keys() - names.values():
+                        names[self.client.submit(_call, sent, left[name], pure=False, key=_key())] = name
+                    done = wait(list(names), timeout=_TICK_SECONDS, return_when="FIRST_COMPLETED").done
+                except TimeoutError:
+                    self.check()
+                    self.note_if_lonely()
+                    continue
+                except Exception:
+                    self.check()
+                    raise
+                for future in done:
+                    name = names.pop(future)
+                    if future.cancelled():  # what is shared is gone with the workers that had it
+                        self.check()
+                        sent = None
+                    else:
+                        found = future.result()
+                        del left[name]
+                        yield name, found
+        finally:
+            with suppress(Exception):
+                self.client.cancel(list(names), force=True)
 
     def note_if_lonely(self) -> None:
         """Tell the user, once each time, that no worker has been there for a while."""
@@ -391,6 +439,15 @@ def _evaluate(
         else:
             files[key] = str(path)
     return replace(outcome, artefacts={}), files
+
+
+_loads = lru_cache(maxsize=1)(cloudpickle.loads)  # bytes that a worker was sent once are the same object each time
+
+
+def _call(content: bytes, item: Any) -> Any:
+    function, shared = _loads(content)
+    with one_blas_thread():
+        return function(*shared, item)
 
 
 def _own_bytes() -> int | None:

@@ -20,7 +20,7 @@ error is the variance with each observation counted as often as the bootstrap dr
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -154,7 +154,9 @@ class Forest:
         """The leaf of each of T trees that each of the candidates ``(m, d)`` falls into, (T, m)."""
         state = self._grown
         single = checked_points(candidates, columns=state.columns).astype(np.float32)  # once instead of in each tree
-        return np.array([tree.apply(single) for tree in state.trees], dtype=np.intp).reshape(len(state.trees), len(single))
+        return np.array([tree.apply(single) for tree in state.trees], dtype=np.intp).reshape(
+            len(state.trees), len(single)
+        )
 
     def differs(self, other: Forest, leaves: Leaves) -> NDArray[np.bool_]:
         """For which candidates, by their leaves, the posterior may be another one than that of `other`, (m,)."""

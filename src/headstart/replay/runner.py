@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from headstart.errors import HeadstartError, InvalidInput, NeedsTable, check_positive
+from headstart.evaluation.cluster import Cluster
 from headstart.learning.monitor import Check, Monitor, monitored
 from headstart.metadata.metadataset import MetaDataset
 from headstart.metafeatures.tables import with_metafeatures
@@ -49,6 +50,16 @@ def seed_of_run(task: int, seed: int) -> int:
     return int(np.random.SeedSequence([seed, task]).generate_state(1)[0])
 
 
+Jobs = int | str
+"""How many runs at a time, each in a process of its own, or the address of a Dask scheduler whose workers do them."""
+
+
+def check_jobs(jobs: Jobs) -> None:
+    """Raise unless it is a number of at least 1 or an address."""
+    if not isinstance(jobs, str):
+        check_positive("jobs", jobs, whole=True)
+
+
 def replay(
     meta: MetaDataset,
     methods: Sequence[str | Method],
@@ -56,7 +67,7 @@ def replay(
     *,
     evaluations: int = 100,
     seeds: int = 1,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     out: Path | None = None,
     progress: Reporter | None = None,
     variant: Variant | None = None,
@@ -79,7 +90,8 @@ def replay(
     evaluations, seeds
         Steps of a run, initial pipelines included, and runs for each task.
     jobs
-        Runs at a time, each in a process of its own; 1 runs all in this one.
+        Runs at a time, each in a process of its own; 1 runs all in this one. The address of a Dask scheduler runs them
+        on its workers.
     out
         JSON file of the results.
     progress
@@ -89,8 +101,9 @@ def replay(
     trained
         Methods by their text that have learned from the training tasks already. Results of less training are replaced.
     """
-    for name, value in (("evaluations", evaluations), ("seeds", seeds), ("jobs", jobs)):
+    for name, value in (("evaluations", evaluations), ("seeds", seeds)):
         check_positive(name, value, whole=True)
+    check_jobs(jobs)
     wanted = list({method.text: method for method in map(Method.of, methods)}.values())
     for method in wanted:
         method.make()  # a wrong name or setting is found before hours are spent
@@ -133,7 +146,7 @@ def run_method(
     run: Callable[..., Any],
     *,
     out: Path | None,
-    jobs: int,
+    jobs: Jobs,
     progress: Reporter,
     skipped: type[Exception] | tuple[type[Exception], ...] = (),
     beforehand: Mapping[str, Any] | None = None,
@@ -299,7 +312,7 @@ def versions() -> dict[str, str]:
 
 
 def each(
-    function: Callable[..., Any], shared: Sequence[Any], items: Mapping[str, Any], jobs: int
+    function: Callable[..., Any], shared: Sequence[Any], items: Mapping[str, Any], jobs: Jobs
 ) -> Iterator[tuple[str, Any]]:
     """``function(*shared, item)`` of every item, with its name, in the order they finish.
 
@@ -312,8 +325,13 @@ def each(
     items
         What differs, by name.
     jobs
-        How many at a time, each in a process of its own; 1 does all in this one.
+        How many at a time, each in a process of its own; 1 does all in this one. The address of a Dask scheduler has
+        its workers do them.
     """
+    if isinstance(jobs, str):
+        with Cluster(jobs) as cluster:
+            yield from cluster.each(function, shared, items)
+        return
     if jobs == 1 or len(items) == 1:
         for name, item in items.items():
             yield name, function(*shared, item)

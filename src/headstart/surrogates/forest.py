@@ -37,7 +37,7 @@ class ForestSurrogate(Surrogate):
         """From the trials alone; `_forest` knows the proposals under way too."""
         self._grown_from = b""
         self._held: list[int] = []
-        """Numbers of the proposals that `_forest` knows."""
+        """Ids of the pipelines under way that `_forest` knows."""
         self._seen: _Seen | None = None
 
     def fit(self, history: History) -> Self:
@@ -51,11 +51,13 @@ class ForestSurrogate(Surrogate):
             grown = Forest(n_trees=self.n_trees, min_samples_leaf=self.min_samples_leaf, seed=self.seed)
             self._grown = self._forest = grown.fit(history.encoded.features(_INACTIVE), targets)
             self._grown_from, self._held, self._seen = key, [], None
-        numbers = list(history.pending)
-        if numbers[: len(self._held)] != self._held:
+        waiting = history.waiting
+        ids = waiting.ids.tolist()
+        if ids[: len(self._held)] != self._held:
             self._forest, self._held = self._grown, []
-        new = history.waiting.take(np.arange(len(self._held), len(numbers)))
-        self._forest, self._held = self._forest.holding(new.features(_INACTIVE), history.lie), numbers
+        if len(ids) > len(self._held):
+            new = waiting.take(np.arange(len(self._held), len(ids)))
+            self._forest, self._held = self._forest.holding(new.features(_INACTIVE), history.lie), ids
         return self
 
     def predict(self, encoded: Encoded) -> Prediction:

@@ -152,6 +152,18 @@ class SurrogateContract(LearnerContract):
             history.propose(trial.proposal)
         self.check(self.model(task).fit(history), task)
 
+    def test_what_is_under_way_counts_the_same_at_once_or_one_by_one(self, task: Task) -> None:
+        """A run that is resumed fits once where the first one did before each proposal."""
+        trials, candidates = random_trials(task, 16), self.candidates(task)
+        model, history = self.model(task), self.history(task, trials[:10])
+        for trial in trials[10:]:
+            history.propose(trial.proposal)
+            model.fit(history).predict(candidates)
+        fresh = self.model(task).fit(history)
+        self.same(model.predict(candidates), fresh.predict(self.candidates(task)))
+        del history.pending[trials[11].number]
+        self.same(model.fit(history).predict(candidates), self.model(task).fit(history).predict(candidates))
+
     @pytest.mark.parametrize("scale", [1e-9, 1e9])
     def test_survives_any_scale(self, task: Task, scale: float) -> None:
         history = self.history(task, random_trials(task, 20))
