@@ -116,9 +116,9 @@ class Dask:
     def worker(self, *options: object) -> subprocess.Popen[bytes]:
         """Start a worker of one thread, unless `options` of ``dask worker`` say more; it is there when this returns."""
         usual = ("--no-dashboard", "--nthreads", 1, "--no-nanny", "--local-directory", self.folder)
-        before = len(self.names())
+        before = {*self.names()}  # one of them may have died
         worker = self._start("worker", self.address, *usual, *options)
-        if not eventually(lambda: len(self.names()) > before):
+        if not eventually(lambda: {*self.names()} - before):
             raise NoServer("no Dask worker can be started here")
         return worker
 

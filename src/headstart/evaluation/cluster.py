@@ -47,6 +47,7 @@ _PING_SECONDS = 4.0
 """A scheduler that does not answer in this time is gone."""
 _FRESH_SECONDS = 0.5
 _TICK_SECONDS = 1.0
+_PAUSE_SECONDS = 0.05
 _GRACE_SECONDS = 2.0
 """An outcome may come so much later than its deadline: a sandbox ends evaluations in time, its answer has to travel."""
 _LONELY_SECONDS = 15.0
@@ -182,8 +183,6 @@ class Cluster:
         SandboxError
             The scheduler does not answer.
         """
-        from distributed import wait
-
         content, left = cloudpickle.dumps((function, tuple(shared))), dict(items)
         sent: Any = None
         names: dict[Any, str] = {}
@@ -194,14 +193,13 @@ class Cluster:
                         sent = self.client.scatter(content, hash=False)
                     for name in left.keys() - names.values():
                         names[self.client.submit(_call, sent, left[name], pure=False, key=_key())] = name
-                    done = wait(list(names), timeout=_TICK_SECONDS, return_when="FIRST_COMPLETED").done
-                except TimeoutError:
-                    self.check()
-                    self.note_if_lonely()
-                    continue
                 except Exception:
                     self.check()
                     raise
+                done = [future for future in names if future.done()]
+                if not done:
+                    self.note_if_lonely()  # and see whether the scheduler is there
+                    time.sleep(_PAUSE_SECONDS)
                 for future in done:
                     name = names.pop(future)
                     if future.cancelled():  # what is shared is gone with the workers that had it

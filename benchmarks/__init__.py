@@ -1,0 +1,1 @@
+"""What the library takes and gives, measured; nothing here decides a test."""
