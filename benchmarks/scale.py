@@ -163,7 +163,8 @@ def simulation(short: bool) -> Rows:
     """Many workers on test tasks of Tensor-OBOE; medians over tasks.
 
     There are 10 evaluations for each worker, but at least 100 and at most 3,000 in all: the start counts too, and with
-    few for each worker it counts for much. The short form has 2 for each and one task. The regret to be reached is that of one worker after 100 evaluations on the same task.
+    few for each worker it counts for much. The short form has 2 for each and one task. The regret to be reached is
+    that of one worker after 100 evaluations on the same task.
     """
     from headstart.metadata.sources import load
 
@@ -233,7 +234,7 @@ def page(text: str, found: dict[str, Any]) -> str:
 def about(short: bool) -> str:
     """When and on what something was measured, for the page."""
     load = os.getloadavg()[0]
-    kind = "short form" if short else "full form"
+    kind = "short form, in which the start counts for much" if short else "full form"
     return f"*{time.strftime('%Y-%m-%d')}, {available_cores()} cores, {kind}, load average {load:.1f} at the end.*"
 
 
