@@ -1,6 +1,6 @@
 """How far it goes: fits on one machine and on Dask, stores with many writers, and many workers in virtual time.
 
-Run: python -m benchmarks.scale [--short] [--part fits store simulation] [--postgresql URL] [--write]
+Run: python benchmarks/scale.py [--short] [--part fits store simulation] [--postgresql URL] [--write]
 
 fits
     A number-of-evaluations fit of a generated table with 1 and 2 jobs, here and on a Dask scheduler with 1 and 2
@@ -38,9 +38,9 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from servers import Dask, NoServer, PostgreSQL
+from simulation import Seconds, simulate
 
-from benchmarks.servers import Dask, NoServer, PostgreSQL
-from benchmarks.simulation import Seconds, simulate
 from headstart import HeadstartClassifier, Outcome, Pipeline, Proposal, Store, Trial
 from headstart.fitting.plan import available_cores
 
@@ -66,7 +66,8 @@ def generated(rows: int = 3000, columns: int = 20) -> pd.DataFrame:
 def fits(short: bool) -> Rows:
     """Evaluations per second of fits with 1 and 2 jobs, here and on Dask."""
     evaluations, rounds = (20, 1) if short else (40, 3)
-    table, found = generated(), {}
+    table = generated()
+    found: dict[tuple[str, int], list[tuple[float, pd.DataFrame]]] = {}
     with ExitStack() as stack:
         places: dict[tuple[str, int], dict[str, Any]] = {("here", n): {"n_jobs": n} for n in (1, 2)}
         for n in (1, 2):
@@ -120,9 +121,9 @@ def throughput(location: str, writers: int, seconds: float) -> float:
     """Trials per second of all writers together."""
     with Store.open(location) as store:
         store.add_task("benchmark", {})
-    command = [sys.executable, "-m", "benchmarks.scale", "--be-writer", location, str(seconds)]
+    command = [sys.executable, __file__, "--be-writer", location, str(seconds)]
     pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) for _ in range(writers)]
+    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(writers)]
     for process in processes:
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":

@@ -12,6 +12,7 @@ settings.load_profile("any machine")  # time decides no test
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "space")]  # tests share `fakes` and `strategies`
+sys.path.append(str(HERE.parent / "benchmarks"))  # where one imports another
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 

@@ -1,1 +1,0 @@
-"""What the library takes and gives, measured; nothing here decides a test."""
