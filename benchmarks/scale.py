@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -252,6 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.be_writer is not None:
         be_writer(args.be_writer[0], float(args.be_writer[1]))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers are stopped on the way out
     found = json.loads(DATA.read_text()) if DATA.exists() else {}
     for part in args.part:
         started = time.perf_counter()
