@@ -94,6 +94,9 @@ def _postgresql_program(name: str) -> str:
     return found
 
 
+_LOOPBACK = ("--host", "127.0.0.1", "--no-dashboard")
+
+
 class Dask:
     """A scheduler and its workers, each a process of its own.
 
@@ -108,14 +111,14 @@ class Dask:
         self.all: list[subprocess.Popen[bytes]] = []
         file = folder / "scheduler.json"
         file.unlink(missing_ok=True)
-        self.scheduler = self._start("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", file)
+        self.scheduler = self._start("scheduler", "--port", "0", "--scheduler-file", file)
         if not eventually(lambda: file.exists() and file.stat().st_size > 0):
             raise NoServer("no Dask scheduler can be started here")
         self.address: str = json.loads(file.read_text())["address"]
 
     def worker(self, *options: object) -> subprocess.Popen[bytes]:
         """Start a worker of one thread, unless `options` of ``dask worker`` say more; it is there when this returns."""
-        usual = ("--no-dashboard", "--nthreads", 1, "--no-nanny", "--local-directory", self.folder)
+        usual = ("--nthreads", 1, "--no-nanny", "--local-directory", self.folder)
         before = {*self.names()}  # one of them may have died
         worker = self._start("worker", self.address, *usual, *options)
         if not eventually(lambda: {*self.names()} - before):
@@ -131,7 +134,7 @@ class Dask:
             return list(client.scheduler_info(n_workers=-1)["workers"])
 
     def _start(self, what: str, *options: object) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *(str(option) for option in options)]
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *_LOOPBACK, *map(str, options)]
         with (self.folder / f"{what}.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self.all.append(process)
