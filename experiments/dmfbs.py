@@ -1,20 +1,22 @@
 """Experiments of the DMFBS paper (Jomaa, Schmidt-Thieme & Grabocka, 2021), by name.
 
 ==================  ===========================================================================================
-table 4, figure 3   `dmfbs_sequential`: searches of 100 configurations that all begin with the same one
+table 4, figure 3   `dmfbs_sequential`: searches of 100 configurations that all begin with the same one;
+                    `dmfbs_splits`: fewer methods, on all five splits
 table 5             `dmfbs_objectives`: what the terms of the objective are worth, before anything is observed
 table 6             `dmfbs_zero_shot`: first choices of methods that have observed nothing
 figure 4            `dmfbs_start`: a Gaussian process after five configurations that another method chose
 figure 1            `dmfbs_surfaces`: losses of a dataset, and what is predicted of them beforehand
 ==================  ===========================================================================================
 
-Each is of one of the paper's five splits, on the test datasets whose tables there are; ``--meta`` takes the other
-meta-dataset. Figures are 100 times regrets of losses that lie between 0 and 1 on every dataset, as in the paper.
+The others are of one of the paper's five splits. All are on the test datasets whose tables there are; ``--meta`` takes
+the other meta-dataset. Figures are 100 times regrets of losses that lie between 0 and 1 on every dataset, as in the
+paper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,7 @@ from experiments.trained import learned
 from headstart.errors import InvalidInput
 from headstart.evaluation.recorded import recorded_task
 from headstart.metadata.metadataset import MetaDataset
+from headstart.metadata.sources import dmfbs as source
 from headstart.metafeatures.tables import with_metafeatures
 from headstart.numerics.threads import one_blas_thread
 from headstart.optimizers.base import Optimizer
@@ -83,7 +86,9 @@ SEQUENTIAL = {
     "ABLR": "ablr",
     "DMFBS, all tuned": f"{_DMFBS}, fine_tune=all, fine_tune_steps=5)",
 }
+FOLDS = {label: SEQUENTIAL[label] for label in ("DMFBS", "Random", "DMFBS-RI", "DMFBS, zero-shot", "SMFO", "TAF-R")}
 _LAYOUT, _REGULARIZATION = "dmfbs_layout", "dmfbs_regularization"
+_READ: Mapping[str, Callable[..., MetaDataset]] = {_LAYOUT: source.layout, _REGULARIZATION: source.regularization}
 PUBLISHED_SEQUENTIAL: Published = {
     _LAYOUT: {
         "Random": (5.221, 3.449, 2.225),
@@ -243,6 +248,55 @@ class Sequential:
 
     def load(self, path: Path) -> Normalised:
         return Normalised(Results.load(path), {}, self.labels, self.at, self.published)
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Searches on the test datasets of all splits, after learning from the training datasets of each (table 4).
+
+    Each split has a file of its own beside the results, which are those of the splits that are finished.
+
+    Parameters
+    ----------
+    labels, at, published
+        See `Normalised`.
+    splits
+        How many, from the first on.
+    """
+
+    labels: Labelled
+    at: Sequence[int]
+    published: Published
+    splits: int = 5
+
+    def run(self, setup: Setup) -> Normalised:
+        finished: list[Results] = []
+        for split in range(self.splits):
+            meta = _READ[setup.meta.name](setup.data, split)
+            piece = setup.out.with_name(f".{setup.out.stem}.{split}.partial")
+            one = replace(setup, meta=meta, partition=Partition.of(meta, "test"), out=piece)
+            finished.append(Sequential(self.labels, self.at, self.published).run(one).results)
+            _together(finished, self.labels.values()).save(setup.out)
+        return self.load(setup.out)
+
+    def load(self, path: Path) -> Normalised:
+        return Normalised(Results.load(path), {}, self.labels, self.at, self.published)
+
+
+def _together(splits: Sequence[Results], methods: Iterable[str]) -> Results:
+    """Results on the test tasks of all these splits; no task is in two of them."""
+    first, tasks = splits[0], [task for one in splits for task in one.tasks]
+    names = [name for one in splits for name in one.names]
+    name = f"test of {len(splits)} splits, with tables" if len(splits) > 1 else first.split
+    found = Results(first.meta, name, first.evaluations, first.seeds, tasks, names)
+    for method in methods:
+        entries = [one.methods[method] for one in splits]
+        seconds = float(np.mean([entry["seconds_per_suggestion"] for entry in entries]))
+        facts = {fact: entries[0][fact] for fact in ("settings", "versions")}
+        curves = [curve for one in splits for curve in one.curves(method)]
+        steps = [entry["steps"] for entry in entries if "steps" in entry]
+        found.add(method, curves, **facts, seconds_per_suggestion=seconds, **({"steps": steps} if steps else {}))
+    return found
 
 
 @dataclass(frozen=True)
@@ -424,6 +478,12 @@ EXPERIMENTS = {
     "dmfbs_sequential": Experiment(
         "DMFBS, table 4: searches from the same configuration",
         Sequential(SEQUENTIAL, (33, 67, 100), PUBLISHED_SEQUENTIAL),
+        _LAYOUT,
+        evaluations=100,
+    ),
+    "dmfbs_splits": Experiment(
+        "DMFBS, table 4: searches on the test datasets of all five splits",
+        Folds(FOLDS, (33, 67, 100), PUBLISHED_SEQUENTIAL),
         _LAYOUT,
         evaluations=100,
     ),

@@ -5,6 +5,8 @@
                 to 7 classes; patches of 200 rows
 ``uci``         ``uci_tables`` of the data folder, ``NAME.npz`` with X and y; patches of 200 to 500 rows and 2 to 15
                 features; training, validation and test tables are those of ``meta/dmfbs_splits.csv``
+``uci_even``    the same, but a patch has two classes of its table and half of its rows of each: how many classes
+                there are and how large they are tells nothing
 ``openml``      48 classification tables of at least 1,000 rows in ``tables``, one of a group, in the place of
                 OpenML-CC18; patches of 700 to 900 rows and 3 to 10 features
 ==============  ===============================================================================================
@@ -17,7 +19,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +39,32 @@ from headstart.methods.dida.network import PATCH_FEATURES, PATCH_ROWS, DidaNetwo
 Array = NDArray[np.float64]
 _TOY_TABLES, _TOY_ROWS = 2000, 2048
 _OPENML_TABLES = 48
+_CLASSES = 10
 OUTPUTS = 32
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Tables by name; names of those to train on, to validate and to test on; least and most rows and features."""
+    """Tables by name; names of those to train on, to validate and to test on; least and most rows and features of a
+    patch; whether it has two classes, as many rows of each."""
 
     tables: Mapping[str, TableArrays]
     split: tuple[list[str], list[str], list[str]]
     rows: tuple[int, int] = PATCH_ROWS
     features: tuple[int, int] = PATCH_FEATURES
+    even: bool = False
 
     def draw(self, tables: Sequence[TableArrays], rng: np.random.Generator) -> list[TableArrays]:
         """A patch of each table, all of one size."""
-        return patches_of(tables, rng, self.rows, self.features)
+        drawn = [of_two_classes(table, rng, self.rows[1]) for table in tables] if self.even else tables
+        return patches_of(drawn, rng, self.rows, self.features)
+
+
+def of_two_classes(table: TableArrays, rng: np.random.Generator, rows: int) -> TableArrays:
+    """So many rows of each of two random classes of a table, drawn with replacement."""
+    two = rng.permutation(table.targets.shape[1])[:2]
+    chosen = np.concatenate([rng.choice(np.flatnonzero(table.targets[:, c]), rows) for c in two])
+    return TableArrays(table.features[chosen], table.targets[np.ix_(chosen, two)])
 
 
 def standardised(features: NDArray[Any], classes: NDArray[Any]) -> TableArrays:
@@ -79,6 +92,11 @@ def uci(data: Path | None, seed: int) -> Benchmark:
         for part in ("train", "valid", "test")
     )
     return Benchmark(tables, (training, validation, test))
+
+
+def uci_even(data: Path | None, seed: int) -> Benchmark:
+    """UCI tables, and patches with two classes of one size."""
+    return replace(uci(data, seed), even=True)
 
 
 def openml(data: Path | None, seed: int) -> Benchmark:
@@ -126,21 +144,29 @@ def toy_table(rng: np.random.Generator, rows: int = _TOY_ROWS) -> tuple[Array, N
     return points @ rng.standard_normal((2, 2)), classes
 
 
-BENCHMARKS: Mapping[str, Callable[[Path | None, int], Benchmark]] = {"openml": openml, "toy": toy, "uci": uci}
+BENCHMARKS: Mapping[str, Callable[[Path | None, int], Benchmark]] = {
+    "openml": openml,
+    "toy": toy,
+    "uci": uci,
+    "uci_even": uci_even,
+}
 
 
 @dataclass(frozen=True)
 class HandCraftedNetwork:
-    """A trained function of hand-crafted meta-features, the 43 of table B.2.
+    """A trained function of hand-crafted meta-features.
 
     Parameters
     ----------
+    describe
+        From a table to its meta-features (k,).
     center, scale
-        (43,), by which they are standardised.
+        (k,), by which they are standardised.
     units
         Of hidden layers.
     """
 
+    describe: Callable[[TableArrays], Array]
     center: Array
     scale: Array
     units: int = 128
@@ -154,7 +180,7 @@ class HandCraftedNetwork:
         return self.layers.initial(rng)
 
     def whole(self, table: TableArrays) -> Array:
-        return np.clip((byu(table) - self.center) / self.scale, -5.0, 5.0)
+        return np.clip((self.describe(table) - self.center) / self.scale, -5.0, 5.0)
 
     def batches(self, tables: Any, rng: np.random.Generator) -> list[Array]:
         return [self.whole(patch) for patch in patches_of(tables, rng)]
@@ -164,6 +190,12 @@ class HandCraftedNetwork:
         if isinstance(weight, np.ndarray):
             return self.layers(parameters, found)
         return self.layers(parameters, weight.new_tensor(found))
+
+
+def class_shares(table: TableArrays) -> Array:
+    """The shares of the ten largest classes, and how many there are."""
+    shares = np.sort(table.targets.mean(axis=0))[::-1]
+    return np.append(np.pad(shares, (0, _CLASSES))[:_CLASSES], np.count_nonzero(shares))
 
 
 def byu(table: TableArrays) -> Array:
@@ -191,11 +223,12 @@ def network_of(label: str, benchmark: Benchmark, rng: np.random.Generator) -> Ta
     }
     if label in known:
         return known[label]()
-    if label != "hand-crafted":
-        raise InvalidInput(f"there is no network {label!r}; there are {', '.join(known)} and hand-crafted")
-    names = benchmark.split[0]
+    described = {"hand-crafted": byu, "class shares alone": class_shares}
+    if label not in described:
+        raise InvalidInput(f"there is no network {label!r}; there are {', '.join([*known, *described])}")
+    names, describe = benchmark.split[0], described[label]
     chosen = [benchmark.tables[names[int(rng.integers(len(names)))]] for _ in range(400)]
     drawn = [patch for table in chosen for patch in benchmark.draw([table], rng)]
-    values = np.stack([byu(table) for table in drawn])
+    values = np.stack([describe(table) for table in drawn])
     spread = values.std(axis=0)
-    return HandCraftedNetwork(values.mean(axis=0), np.where(spread > 1e-12, spread, 1.0))
+    return HandCraftedNetwork(describe, values.mean(axis=0), np.where(spread > 1e-12, spread, 1.0))

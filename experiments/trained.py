@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from headstart.learning.base import Learner, settings_of
 from headstart.learning.monitor import Monitor, monitored
@@ -12,6 +12,8 @@ from headstart.metadata.metadataset import MetaDataset
 from headstart.metadata.sources import cache_directory
 from headstart.optimizers.base import Optimizer
 from headstart.replay.protocol import Method
+
+Held = TypeVar("Held", bound=Learner)
 
 
 def learned(method: Method, learning: MetaDataset) -> Optimizer:
@@ -24,15 +26,24 @@ def learned(method: Method, learning: MetaDataset) -> Optimizer:
     key = hashlib.sha256(json.dumps([_of_training(made), learning.key], sort_keys=True).encode()).hexdigest()
     file = cache_directory() / "experiments" / f"{key[:32]}.npz"
     if file.exists():
-        found = Optimizer.load(file).like(made)
-        assert isinstance(found, Optimizer)
-        return found
+        return _with_settings_of(Optimizer.load(file), made)
     file.parent.mkdir(parents=True, exist_ok=True)
     with monitored(Monitor(state=file.with_suffix(".part"), key=key, resume=True)) as monitor:
         made = made.meta_fit(learning)
     made.save(file)
     monitor.remove()
     return made
+
+
+def _with_settings_of(found: Held, made: Learner) -> Held:
+    """What was learned, with the other one's settings that only count on a new task, parts included."""
+    for name in found.adjustable:
+        setattr(found, name, getattr(made, name))
+    for name in found.parts:
+        held, asked = found.part(name), made.part(name)
+        if held is not None and asked is not None:
+            _with_settings_of(held, asked)
+    return found
 
 
 def _of_training(learner: Learner) -> dict[str, Any]:

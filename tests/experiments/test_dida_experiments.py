@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 NETWORKS = (
     *("Dida, 2 layers", "Dida, 1 layer", "Dataset2Vec", "hand-crafted", "DSS, linear", "DSS, non-linear"),
-    *("DSS, equivariant", "No-FInv-DSS"),
+    *("DSS, equivariant", "No-FInv-DSS", "class shares alone"),
 )
 
 
@@ -50,7 +50,7 @@ def test_networks_are_trained_and_tested_once(small, put, tmp_path):
     put("dida_uci", Identification("small", {**dict.fromkeys(NETWORKS, 1), "hand-crafted": 2}), seconds=1e-9)
     found, path = run_experiment("dida_uci", small_meta(), tmp_path)
     assert list(found.runs) == list(NETWORKS)
-    assert [len(runs) for runs in found.runs.values()] == [1, 1, 1, 2, 1, 1, 1, 1]
+    assert [len(runs) for runs in found.runs.values()] == [1, 1, 1, 2, 1, 1, 1, 1, 1]
     run = found.runs["Dida, 2 layers"]["0"]
     assert set(run["accuracy"]) == {"t7", "t8"}
     assert run["steps"] == 2
@@ -60,6 +60,21 @@ def test_networks_are_trained_and_tested_once(small, put, tmp_path):
     run_experiment("dida_uci", small_meta(), tmp_path)
     assert path.read_text() == before
     assert [file.name for file in tmp_path.iterdir()] == [path.name]  # nothing unfinished is left
+
+
+def test_patches_of_two_classes_say_nothing_of_their_sizes():
+    rng = np.random.default_rng(0)
+    table = standardised(np.arange(60.0)[:, None], np.repeat([0, 1, 2], [50, 6, 4]))
+    even = Benchmark({}, ([], [], []), (200, 300), (2, 4), even=True)
+    shares = []
+    for patch in even.draw([table] * 50, rng):
+        assert patch.targets.shape[1] == 2
+        np.testing.assert_array_equal(patch.targets.sum(axis=1), 1)
+        first, second = (patch.features[patch.targets[:, c] == 1] for c in (0, 1))
+        assert not set(first.ravel()) & set(second.ravel())  # rows keep their classes
+        shares.append(patch.targets.mean(axis=0)[0])
+    assert abs(np.mean(shares) - 0.5) < 0.03
+    assert np.std(shares) < 0.1
 
 
 def test_what_was_stopped_goes_on_with_the_same_steps(small, put, tmp_path, monkeypatch):

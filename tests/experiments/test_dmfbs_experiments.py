@@ -33,11 +33,11 @@ def meta():
 
 def test_what_was_learned_is_kept_and_new_settings_of_a_new_task_are_taken(meta, tmp_path):
     learning = meta.learning([0, 1, 2, 3], [4])
-    one, other, third = (
+    one, other, usual, third = (
         learned(Method.parse(f"{QUICK}, {rest})"), learning).part("surrogate")
-        for rest in ("fine_tune=none", "fine_tune=all", "fine_tune=none, seed=1")
+        for rest in ("fine_tune=none", "fine_tune=all", "seed=0", "fine_tune=none, seed=1")
     )
-    assert (one.fine_tune, other.fine_tune) == ("none", "all")
+    assert (one.fine_tune, other.fine_tune, usual.fine_tune) == ("none", "all", "regressor")
     name = "0/regressor.0.weight"
     np.testing.assert_array_equal(one.learned[name], other.learned[name])
     assert (one.learned[name] != third.learned[name]).any()

@@ -40,7 +40,7 @@ def test_the_network_is_its_equations_written_out(layers, number):
         total = np.zeros(6)
         for k in range(d):
             weight, bias = weights("pairs")
-            total += np.append(relu(np.array([x[i, k], x[j, k]]) @ weight + bias), float(y[i] != y[j]))
+            total += np.append(relu(np.array([x[i, k], x[j, k]]) @ weight + bias), float(y[i] != y[j])) / d
         weight, bias = weights("joint")
         return relu(total @ weight + bias)
 
@@ -148,7 +148,7 @@ def layer(p, x):
     """f_φ1 of rows of one class, points (n, r), and a Lipschitz constant of φ1 in each of its arguments."""
     everything = near_rows(x, np.zeros((len(x), len(x))), None)[None]
     points = ALL.first_layer(p, x[None], everything, np.zeros(everything.shape))[0]
-    inner = max(np.linalg.norm(row) for row in p["dida.pairs.weight"]) * np.sqrt(x.shape[1])
+    inner = max(np.linalg.norm(row) for row in p["dida.pairs.weight"]) / np.sqrt(x.shape[1])
     return points, inner * np.linalg.norm(p["dida.joint.weight"][:-1], 2)
 
 

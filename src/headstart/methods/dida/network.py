@@ -11,7 +11,7 @@ N(i)          neighbours            (n, K) rows that row i is compared with, its
 1[y ≠ y']     differences           (n, K), whether row and neighbour have different classes
 u             "….pairs"             ρ(A_u (x[k], x'[k]) + b_u), R² → R^t, and the indicator beside it (5.5)
 v             "….joint"             ρ(A_v · + b_v), R^{t+1} → R^r (5.6)
-φ_1           `first_layer`         v(Σ_k u(x[k], x'[k], y, y')) (5.4)
+φ_1           `first_layer`         v(mean over k of u(x[k], x'[k], y, y')) (5.4)
 φ_2           "….second"            ρ(A [z; z'] + b), R^{2r} → R^r
 f_φ(z)_i      hidden                mean over j in N(i) of φ(z_i, z_j) (5.1)
 φ_3           "….point"             ρ(A z + b) of each point; the mean over points is a vector (5.3)
@@ -19,15 +19,16 @@ F_ζ           vectors               two more layers, relu between them: the met
 ρ                                   relu
 ============  ====================  ================================================================================
 
-The indicator stands beside ρ and is summed over features with the rest. What the thesis calls the penultimate layer is
-the last of its three fully connected ones: behind it comes the layer of the task, a distance or a ranking.
+The indicator stands beside ρ and is averaged over features with the rest. What the thesis calls the penultimate layer
+is the last of its three fully connected ones: behind it comes the layer of the task, a distance or a ranking.
 
 Decided here. (1) Neighbours are the K rows at the least distance, duplicates and the row itself included. Values on
 either side of a number are often equally far from it, and which of them is taken must not depend on the order of rows.
 So what is compared is Σ_k (x[k] - x'[k])² (1 + ε sin(x[k] + 1) + ε cos(x'[k] + 1)) + ε 1[y ≠ y']: but for accidents it
 is the same for two rows only where φ_1 is too. The second layer looks for neighbours among its own inputs.
 (2) 1[y ≠ y'] is computed as ½‖y - y'‖² of one-hot classes, and the same of a standardised number to predict, up to 1.
-(3) The thesis does not give K, t, r and the widths.
+(3) Equation 5.4 has a sum over features; here it is their mean, or all that follows would depend on their number, which
+is another one in each patch. (4) The thesis does not give K, t, r and the widths.
 """
 
 from __future__ import annotations
@@ -124,11 +125,11 @@ class DidaNetwork:
         return MLP(f"{self.name}.last", (self.units, self.units, self.outputs))
 
     def initial(self, rng: np.random.Generator) -> Parameters:
-        """Random parameters; sums over a few features begin at about the size of one."""
-        gain, typical = np.sqrt(2.0), np.mean(PATCH_FEATURES)
+        """Random parameters."""
+        gain = np.sqrt(2.0)
         found = initial_dense(rng, f"{self.name}.pairs", 2, self.pair_units, gain)
         found[f"{self.name}.pairs.bias"] = rng.uniform(-1.0, 1.0, self.pair_units)
-        found |= initial_dense(rng, f"{self.name}.joint", self.pair_units + 1, self.units, gain / np.sqrt(typical))
+        found |= initial_dense(rng, f"{self.name}.joint", self.pair_units + 1, self.units, gain)
         if self.layers == 2:
             found |= initial_dense(rng, f"{self.name}.second", 2 * self.units, self.units, gain)
         return found | self.point.initial(rng) | self.last.initial(rng)
@@ -180,7 +181,7 @@ class DidaNetwork:
         joint, shift = (parameters[f"{self.name}.joint.{kind}"] for kind in ("weight", "bias"))
         near = _rows_of_all(neighbours).reshape(b * n, -1)
         rows = features.reshape(b * n, d)
-        apart = d * differences.reshape(b * n, -1, 1)
+        apart = differences.reshape(b * n, -1, 1)
 
         def points(some: slice) -> Any:
             others = rows[near[some]]
@@ -189,8 +190,8 @@ class DidaNetwork:
             if not isinstance(weight, np.ndarray):
                 torch = require_torch("Dida")
                 pairs, indicator = (torch.as_tensor(values).to(weight.dtype) for values in (pairs, indicator))
-            sums = activate("relu", pairs @ weight + bias).sum(2)
-            return activate("relu", sums @ joint[:-1] + indicator * joint[-1] + shift).mean(1)
+            means = activate("relu", pairs @ weight + bias).mean(2)
+            return activate("relu", means @ joint[:-1] + indicator * joint[-1] + shift).mean(1)
 
         step = max(1, _BLOCK // (near.shape[1] * d * self.pair_units))
         blocks = [points(slice(i, i + step)) for i in range(0, b * n, step)]

@@ -114,7 +114,7 @@ class DMFBS(MetaTrained):
         manifold: float = 10.0,
         identification: float = 0.1,
         inner_steps: int = 5,
-        outer_rate: float = 1.0,
+        outer_rate: float = 50.0,
         fine_tune: FineTune | None = "regressor",
         fine_tune_steps: int = 50,
         fine_tune_rate: float = 1e-3,
@@ -387,7 +387,8 @@ class DMFBS(MetaTrained):
                 rows, other = sample(draw, len(points), self.training.n_pipelines), others[draw.integers(len(others))]
                 return regressor_gradient(self._mlp, at, vector, points[rows], targets[rows], other, self.manifold)
 
-            return tune(known, by_regressor, betas=_FINE_TUNING_BETAS), vector
+            own = {name: value for name, value in known.items() if name.startswith(f"{self._mlp.name}.")}
+            return known | tune(own, by_regressor, betas=_FINE_TUNING_BETAS), vector
         patches = [TableArrays(*pair) for pair in zip(self._patches[::2], self._patches[1::2], strict=True)]
 
         def by_all(at: Parameters, draw: np.random.Generator) -> Parameters:
