@@ -88,7 +88,7 @@ SEQUENTIAL = {
 }
 FOLDS = {label: SEQUENTIAL[label] for label in ("DMFBS", "Random", "DMFBS-RI", "DMFBS, zero-shot", "SMFO", "TAF-R")}
 _LAYOUT, _REGULARIZATION = "dmfbs_layout", "dmfbs_regularization"
-_READ: Mapping[str, Callable[..., MetaDataset]] = {_LAYOUT: source.layout, _REGULARIZATION: source.regularization}
+_READ: dict[str, Callable[..., MetaDataset]] = {_LAYOUT: source.layout, _REGULARIZATION: source.regularization}
 PUBLISHED_SEQUENTIAL: Published = {
     _LAYOUT: {
         "Random": (5.221, 3.449, 2.225),

@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 Loss = Callable[[dict[str, Any], np.random.Generator], Any]
 N_TABLES = 8
 _VALIDATION_ROUNDS, _TEST_ROUNDS = 6, 20
-_CHECKS, _TIMED = 10, 4
+_CHECKS, _TIMED = 5, 4
 
 
 @dataclass

@@ -444,6 +444,28 @@ def test_a_warm_start_by_the_name_of_meta_features(described, headstart, in_proc
     assert "is decided by training" in other.err
 
 
+def test_dmfbs_reads_the_table_of_a_fit(described, headstart, in_process, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    extractor = "dataset2vec(outputs=3, units=4, blocks=1, depth=1)"
+    method = f"dmfbs(extractor='{extractor}', steps=1, inner_steps=1, training={{'n_tasks': 2}})"
+    done = headstart("metatrain", described, "-m", method, "-o", "known.npz", "--data", tmp_path / "data")
+    assert done.code == 0, done.err
+    table().to_csv("train.csv", index=False)
+    fit = ["fit", "train.csv", "-t", "label", *FRUGAL, "--evaluations", 2, "--knowledge", "known.npz"]
+    done = headstart(*fit, "--optimizer", "dmfbs")
+    assert done.code == 0, done.err
+    assert origins()[0] == ["bayes", "bayes"]
+    optimizer, dataset = Knowledge.load("known.npz").optimizer("dmfbs"), Dataset.from_table("train.csv", "label")
+    space = catalog.load("tensor_oboe").select(CHEAP)
+    (first,) = optimizer.start(Task(distinct(space, dataset), dataset=dataset)).ask(1)
+    assert origins()[1][0] == first.pipeline
+    done = headstart(*fit, "--warm-start", "dmfbs", "--initial", 1, "--optimizer", "random", "--out", "warm")
+    assert done.code == 0, done.err
+    reasons, pipelines = origins("warm/store")
+    assert (reasons, pipelines[0]) == (["initial", "random"], first.pipeline)
+
+
 def test_a_warm_start_without_knowledge(headstart, knowledge, in_process):
     table().to_csv("train.csv", index=False)
     fit = ["fit", "train.csv", "-t", "label", *FRUGAL]

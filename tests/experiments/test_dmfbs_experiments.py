@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from experiments import dmfbs
 from experiments.catalogue import run_experiment
-from experiments.dmfbs import OBJECTIVES, SEQUENTIAL, ZERO_SHOT, FirstPicks, Sequential, Surfaces
+from experiments.dmfbs import FOLDS, OBJECTIVES, SEQUENTIAL, ZERO_SHOT, FirstPicks, Folds, Sequential, Surfaces
 from experiments.plots import draw
 from experiments.trained import learned
 from headstart.metadata.tables import InMemory
@@ -76,6 +77,24 @@ def test_searches_begin_with_the_same_configuration_on_the_tasks_that_have_table
     assert draw(found, tmp_path / "drawn")[0].exists()
 
 
+def test_searches_on_the_test_datasets_of_all_splits(meta, tmp_path, put, monkeypatch):
+    parts = [{"train": [0, 1, 2, 3], "validation": [4], "test": [5, 6, 7]}, {"train": [3, 4, 5, 6, 7], "test": [0, 1]}]
+    monkeypatch.setitem(dmfbs._READ, "dmfbs_layout", lambda _, split: meta.changed(splits=parts[split]))
+    labels = {"Average rank": "average_rank", "Random": "random"}
+    put("dmfbs_splits", Folds(labels, (2, 6), {}, splits=2), evaluations=6)
+    found, _ = run_experiment("dmfbs_splits", meta, tmp_path)
+    assert found.results.tasks == [5, 6, 0, 1]
+    assert found.results.split == "test of 2 splits, with tables"
+    put("dmfbs_sequential", Sequential(labels, (2, 6), {}), evaluations=6)
+    for split, rows in enumerate((slice(0, 2), slice(2, 4))):
+        alone, _ = run_experiment("dmfbs_sequential", meta.changed(splits=parts[split]), tmp_path / str(split))
+        for method in labels.values():
+            np.testing.assert_array_equal(found.results.curves(method)[rows], alone.results.curves(method))
+    again, _ = run_experiment("dmfbs_splits", meta, tmp_path)
+    assert again.table() == found.table()
+    assert draw(found, tmp_path / "drawn")[0].exists()
+
+
 def test_surfaces_compare_predictions_with_losses(meta, tmp_path, put):
     put("dmfbs_surfaces", Surfaces(f"{QUICK}, fine_tune=none)", drawn=1))
     found, _ = run_experiment("dmfbs_surfaces", meta, tmp_path)
@@ -88,5 +107,5 @@ def test_surfaces_compare_predictions_with_losses(meta, tmp_path, put):
 
 
 def test_methods_of_the_tables_can_be_made():
-    for labels in (SEQUENTIAL, ZERO_SHOT, OBJECTIVES):
+    for labels in (SEQUENTIAL, ZERO_SHOT, OBJECTIVES, FOLDS):
         assert len({Method.parse(text).make().describe().__repr__() for text in labels.values()}) == len(labels)

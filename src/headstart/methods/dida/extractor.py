@@ -34,6 +34,7 @@ class Dida(TableIdentification):
         Of initial parameters, of patches and of which parts of large tables are taken.
     """
 
+    revision = 2
     max_rows = PATCH_ROWS[1]
 
     def __init__(
