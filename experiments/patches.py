@@ -207,7 +207,10 @@ def dataset_of(table: TableArrays) -> Dataset:
     """A table of numbers and classes as a dataset."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # such as of columns that are constant in a patch
-        return Dataset.from_arrays(table.features, table.targets.argmax(axis=1).astype(str), task="classification")
+        varies = bool((table.features != table.features[0]).any())
+        kinds = None if varies else {f"x{k}": "numeric" for k in range(table.features.shape[1])}
+        classes = table.targets.argmax(axis=1).astype(str)
+        return Dataset.from_arrays(table.features, classes, task="classification", kinds=kinds)
 
 
 def network_of(label: str, benchmark: Benchmark, rng: np.random.Generator) -> TableNetwork:

@@ -11,6 +11,7 @@ from experiments.identification import Identification, shares_right
 from experiments.patches import Benchmark, network_of, openml, standardised, toy_table, uci
 from experiments.ranking import Ranking, different
 from headstart.data.splits import make_splits
+from headstart.metafeatures.set_networks import TableArrays
 from headstart.testing.examples import small_meta
 
 pytest.importorskip("torch")
@@ -75,6 +76,13 @@ def test_patches_of_two_classes_say_nothing_of_their_sizes():
         shares.append(patch.targets.mean(axis=0)[0])
     assert abs(np.mean(shares) - 0.5) < 0.03
     assert np.std(shares) < 0.1
+
+
+def test_hand_crafted_meta_features_of_a_patch_in_which_nothing_varies():
+    classes = np.arange(30) % 2
+    assert np.isfinite(
+        patches.byu(TableArrays(np.ones((30, 3), np.float32), np.eye(2, dtype=np.float32)[classes]))
+    ).all()
 
 
 def test_what_was_stopped_goes_on_with_the_same_steps(small, put, tmp_path, monkeypatch):

@@ -5,8 +5,9 @@ import pytest
 
 from headstart.errors import NumericalError
 from headstart.learning.training import Training, train
-from headstart.methods.dmfbs.surrogate import _another
-from headstart.methods.dmfbs.training import GREEDY, KnownTask, Reptile, adapted, known_tasks, sample
+from headstart.methods.dmfbs.network import regressor
+from headstart.methods.dmfbs.surrogate import _another, _validation_loss
+from headstart.methods.dmfbs.training import KnownTask, Reptile, adapted, known_tasks, sample
 from headstart.testing.examples import small_meta
 
 CENTERS = np.array([1.0, 3.0, -2.0])
@@ -81,11 +82,18 @@ def test_few_observations_are_drawn_more_than_once_and_many_never():
     assert set(few) <= {0, 1, 2}
 
 
-def test_regret_is_that_of_the_lowest_predictions():
-    targets = np.linspace(-1.0, 3.0, 50)
-    task = KnownTask(None, np.arange(50), targets)
-    assert task.regret(targets) == 0.0
-    assert task.regret(-targets) == pytest.approx((targets[50 - GREEDY] + 1.0) / 4.0)
+def test_the_validation_loss_is_the_squared_error_of_the_first_predictions():
+    rng = np.random.default_rng(0)
+    tasks = [KnownTask(rng.standard_normal(3), np.array([0, 2]), rng.standard_normal(2)) for _ in range(2)]
+    network, points = regressor(3, 4), rng.standard_normal((3, 4))
+    parameters = network.initial(rng)
+    errors = [
+        (network(parameters, np.append(task.about, points[column])[None])[0, 0] - target) ** 2
+        for task in tasks
+        for column, target in zip(task.columns, task.targets, strict=True)
+    ]
+    found = _validation_loss(network, parameters, tasks, [task.about for task in tasks], points)
+    assert found == pytest.approx(np.mean(errors))
 
 
 def test_tasks_are_standardised_and_those_without_a_table_left_out():

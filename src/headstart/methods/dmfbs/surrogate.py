@@ -206,7 +206,7 @@ class DMFBS(MetaTrained):
 
         def validate(parameters: Parameters) -> float:
             vectors = (network(parameters, [batch])[0] for batch in described)
-            return _greedy_regret(mlp, parameters, held, vectors, points)
+            return _validation_loss(mlp, parameters, held, vectors, points)
 
         kept = rng.permutation(len(tasks))[:_MOST_OTHERS]
         patches = [_patch(tasks[i].about, rng) for i in kept]
@@ -253,7 +253,7 @@ class DMFBS(MetaTrained):
 
         def validate(parameters: Parameters) -> float:
             of_tasks = held or tasks
-            return _greedy_regret(mlp, parameters, of_tasks, (task.about for task in of_tasks), points)
+            return _validation_loss(mlp, parameters, of_tasks, (task.about for task in of_tasks), points)
 
         found: Parameters = {**_usual_levels(training), **scaling}
         for member in range(self.members):
@@ -432,13 +432,15 @@ def _another(place: int, known: int, rng: np.random.Generator) -> int:
     return (place + 1 + int(rng.integers(known - 1))) % known
 
 
-def _greedy_regret(mlp: MLP, parameters: Parameters, tasks: list[KnownTask[Any]], vectors: Any, points: Array) -> float:
-    """Mean over tasks of the regret of what is predicted to be best, before anything is observed."""
-    regrets = [
-        task.regret(predicted(mlp, parameters, np.asarray(vector), points[task.columns]))
+def _validation_loss(
+    mlp: MLP, parameters: Parameters, tasks: list[KnownTask[Any]], vectors: Any, points: Array
+) -> float:
+    """Mean over tasks of the squared error of what is predicted before anything is observed."""
+    errors = [
+        task.error(predicted(mlp, parameters, np.asarray(vector), points[task.columns]))
         for task, vector in zip(tasks, vectors, strict=True)
     ]
-    return float(np.mean(regrets))
+    return float(np.mean(errors))
 
 
 def _usual_levels(meta: MetaDataset) -> Parameters:
