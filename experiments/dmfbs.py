@@ -477,13 +477,13 @@ START = FromStarts(
 EXPERIMENTS = {
     "dmfbs_sequential": Experiment(
         "DMFBS, table 4: searches from the same configuration",
-        Sequential(SEQUENTIAL, (33, 67, 100), PUBLISHED_SEQUENTIAL),
+        Sequential(SEQUENTIAL, (10, 33, 67, 100), PUBLISHED_SEQUENTIAL),
         _LAYOUT,
         evaluations=100,
     ),
     "dmfbs_splits": Experiment(
         "DMFBS, table 4: searches on the test datasets of all five splits",
-        Folds(FOLDS, (33, 67, 100), PUBLISHED_SEQUENTIAL),
+        Folds(FOLDS, (10, 33, 67, 100), PUBLISHED_SEQUENTIAL),
         _LAYOUT,
         evaluations=100,
     ),

@@ -104,7 +104,7 @@ def test_more_steps_fit_what_was_observed_better(learned, task):
     for steps in (1, 200):
         model = learned.adjusted(fine_tune_steps=steps).start(task).fit(history)
         errors.append(float(((model.predict(history.encoded).mean - history.targets()) ** 2).mean()))
-    assert errors[1] < 0.3 * errors[0]
+    assert errors[1] < 0.6 * errors[0]
 
 
 @pytest.mark.parametrize("fine_tune", ["none", "regressor", "all"])
