@@ -140,9 +140,12 @@ class Raced(MethodResults):
         return f"{method}: median loss {np.median(finals):.3f} over {len(finals)} runs"
 
     def table(self) -> Table:
-        """Final losses, and speed-up and improvement against the first method: geometric means with 95 % intervals."""
+        """Final losses, and speed-up and improvement against the first method: geometric means with 95 % intervals.
+
+        Where several methods are searches of all variables, ADMM is compared with each of them.
+        """
         runs = self.ran()
-        reference = next(iter(runs), "")
+        reference, *others = [label for label in runs if not self.labels[label].startswith("admm")] or list(runs)[:1]
         columns = ["", "evaluations", "median loss", "quartiles", "improvement", "lower–higher"]
         columns += ["speed-up in time", "in evaluations", "in time, of its whole run", "reached"]
         rows = []
@@ -152,6 +155,9 @@ class Raced(MethodResults):
             cells = [f"{np.median([run['total']['evaluations'] for run in own]):.0f}", f"{middle:.3f}"]
             cells += [f"{low:.3f} to {high:.3f}"]
             rows.append([label, *cells, *(self._against(runs[reference], own) if label != reference else [""] * 6)])
+        for other in others:
+            ours = [label for label in runs if label not in (reference, *others)]
+            rows += [[f"{o}, against {other}", "", "", "", *self._against(runs[other], runs[o])] for o in ours]
         ends = f"{self.seconds:g} s" if self.seconds else f"{self.evaluations} evaluations"
         number = max(map(len, runs.values()), default=0)
         return Table(f"{self.space}: {number} runs of {ends}", columns, rows)

@@ -101,6 +101,10 @@ class SandboxWarning(HeadstartWarning):
     """This system cannot keep one of the sandbox's limits."""
 
 
+class ConstraintWarning(HeadstartWarning):
+    """No pipeline satisfied the constraints; the model is the one that comes nearest."""
+
+
 def check_positive(name: str, value: object, *, whole: bool = False) -> None:
     """Raise `InvalidInput` unless `value` is ``None`` or a positive number, whole if wanted."""
     if value is None:
@@ -111,12 +115,12 @@ def check_positive(name: str, value: object, *, whole: bool = False) -> None:
         raise InvalidInput(f"{name} must be a positive {'whole number' if whole else 'number'}, got {value!r}")
 
 
-def warn_user(message: str) -> None:
-    """Give a `HeadstartWarning` that points at the first line outside of this package."""
+def warn_user(message: str, category: type[HeadstartWarning] = HeadstartWarning) -> None:
+    """Give a warning that points at the first line outside of this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "headstart":
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, HeadstartWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def printable(text: str) -> str:

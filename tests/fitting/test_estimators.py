@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from headstart import Algorithm, HeadstartClassifier, HeadstartRegressor, Integer, PipelineSpace, Stage
 from headstart.data import Dataset, DataWarning, TableError
-from headstart.errors import HeadstartWarning, InvalidInput, SpaceError, UnknownName
+from headstart.errors import ConstraintWarning, HeadstartWarning, InvalidInput, SpaceError, UnknownName
 from headstart.evaluation.live import LiveObjective
 from headstart.fitting.assembly import predictions_of
 from headstart.fitting.run import Run
@@ -369,10 +369,14 @@ class TestSearch:
     def test_constraints_give_one_pipeline_that_keeps_them(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         model = HeadstartClassifier(**quick, constraints={"size": 1e9}).fit(frame, target="label")
         assert len(model.model_.members) == 1
-        with pytest.warns(HeadstartWarning, match="no pipeline satisfied the constraints"):
+        with pytest.warns(ConstraintWarning, match="no pipeline satisfied the constraints"):
             small = HeadstartClassifier(**quick, constraints={"size": 1.0}).fit(frame, target="label")
         sizes = {trial.number: trial.outcome.constraints["size"] for trial in small.history_}
         assert small.model_.members[0].number == min(sizes, key=lambda number: sizes[number])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConstraintWarning)
+            with pytest.raises(ConstraintWarning, match=r"the lowest size found was .* bounded by size <= 1 B"):
+                HeadstartClassifier(**quick, constraints={"size": 1.0}).fit(frame, target="label")
 
     def test_weights_and_groups(self, frame: pd.DataFrame, quick: dict[str, Any]) -> None:
         X, y = frame.drop(columns="label"), frame["label"]

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 import threading
 import types
@@ -373,3 +374,25 @@ def test_skops_is_loaded_once_whichever_thread_asks_first(monkeypatch):
     other.join()
     assert loads == ["skops.io"]
     assert got[0] is got[1]
+
+
+USED = """
+import sys, pandas as pd
+from headstart.estimators import load
+model, table = load(sys.argv[1]), pd.read_json(sys.argv[2])
+known = set(sys.modules)
+model.predict_proba(table)
+print(len([name for name in sys.modules if name not in known]))
+"""
+
+
+@pytest.mark.parametrize("constraints", [None, ["latency <= 1s"]])
+def test_under_a_bound_on_latency_the_first_prediction_imports_nothing(constraints, tmp_path):
+    X, signal = table()
+    include = ["quantile", "logistic_regression"]
+    fit = HeadstartClassifier(evaluations=1, include=include, sandbox=False, constraints=constraints, store=None)
+    fit.fit(X, signal > 0.3).save(tmp_path / "model.hs")
+    X.to_json(tmp_path / "table.json")
+    command = [sys.executable, "-c", USED, str(tmp_path / "model.hs"), str(tmp_path / "table.json")]
+    imported = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert imported == 0 if constraints else imported > 0

@@ -17,7 +17,7 @@ import psutil
 from numpy.typing import NDArray
 
 from headstart.constraints import Constraint, total_excess
-from headstart.errors import SandboxError, printable, warn_user
+from headstart.errors import ConstraintWarning, SandboxError, printable, warn_user
 from headstart.evaluation.constraints import pickled_size, timed
 from headstart.evaluation.live import is_predicted
 from headstart.evaluation.scoring import Metric, label_of
@@ -212,7 +212,7 @@ class Assembly:
         excess, member, decisions, values, found, rows, run.notes = nearest
         if excess:
             message = f"{UNSATISFIED}; {self._best_found(values)}the model is the nearest one: {self._exceeded(values)}"
-            warn_user(message)
+            warn_user(message, ConstraintWarning)
         else:
             within = [f"{c} ({self._shown(c, values)})" for c in run.task.constraints]
             message = f"constraints are satisfied: {', '.join(within)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -156,6 +157,16 @@ class Model:
         """Probabilities (n, classes) or numbers (n,) for a table in the form of `Dataset.X`."""
         parts = self._predictor(X)
         return self.decisions.calibrated(*parts) if self.classes is not None else np.asarray(parts[0])
+
+    def warm_up(self) -> None:
+        """Predict for the reference, so that the first call takes no longer than others.
+
+        Libraries import a part of themselves when they are first used.
+        """
+        if self.reference is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.predict_ready(self.schema.apply(self.reference))
 
     @cached_property
     def _predictor(self) -> Predictor:

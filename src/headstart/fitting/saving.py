@@ -170,13 +170,20 @@ def load(path: str | PathLike[str], kinds: Sequence[type], *, trusted: bool = Fa
         wanted = " or a ".join(kind.__name__ for kind in kinds)
         raise InvalidInput(f"{path} contains a {name}, not a {wanted}; use {name}.load")
     if not header.get("safe", False):
-        return _unpickled(parts, path, trusted)
+        return _ready(_unpickled(parts, path, trusted))
     try:
-        return _restored(maker, header, load_models(parts[_MODELS], trusted))
+        return _ready(_restored(maker, header, load_models(parts[_MODELS], trusted)))
     except ModelFileError as error:
         raise type(error)(f"{path}: {error}") from error
     except Exception as error:  # whatever a file of the right outer form can make go wrong inside
         raise damaged(path, error) from error
+
+
+def _ready(estimator: Any) -> Any:
+    """A loaded estimator whose first prediction keeps a bound on its latency as the others do."""
+    if any(constraint.name == "latency" for constraint in parse_constraints(estimator.constraints)):
+        estimator.model_.warm_up()
+    return estimator
 
 
 def _unpickled(parts: Mapping[str, bytes], path: str | PathLike[str], trusted: bool) -> Any:
