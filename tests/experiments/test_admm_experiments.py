@@ -60,6 +60,18 @@ def test_table_of_a_race_has_geometric_means():
     assert rows["ours"]["improvement"] == "50 %"
 
 
+def test_each_admm_is_compared_with_each_search_of_all_variables():
+    raced = Raced("space", 9.0, None, {"joint": "gp", "other": "optuna", "ours": "admm(most=256)"})
+    raced.add_runs("gp", [SLOW, SLOW])
+    raced.add_runs("optuna", [FAST, FAST])
+    raced.add_runs("admm(most=256)", [FAST, FAST])
+    rows = {row[0]: dict(zip(raced.table().columns, row, strict=True)) for row in raced.table().rows}
+    assert list(rows) == ["joint", "other", "ours", "ours, against other"]
+    assert rows["ours"]["improvement"] == "50 %"
+    assert rows["ours, against other"]["improvement"] == "0 %"
+    assert rows["ours, against other"]["speed-up in time"] == "1.0× (1.0× to 1.0×)"
+
+
 def test_a_race_is_run_once_and_drawn(tmp_path, put):
     put("admm_solvers", Race({"random": "random", "ours": "admm(theta=random, z=random, budget=4)"}, seeds=2))
     found, path = run_experiment("admm_solvers", timed_meta(), tmp_path, evaluations=12)
