@@ -180,7 +180,7 @@ class Run:
         notes = []
         seconds = self.settings.seconds
         if seconds is not None and self.elapsed > max(1.0, _READING_SHARE * seconds):
-            notes.append(f"starting and reading the table took {self.elapsed:.0f} s of the {seconds:g} s; give more time")
+            notes.append(f"starting and reading took {self.elapsed:.0f} s of the {seconds:g} s; give more time")
         if self.rows is not None:
             notes.append(
                 f"pipelines were tried on a stratified part of {self.dataset.n_rows:,} of the {self.table.n_rows:,} "

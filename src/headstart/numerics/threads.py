@@ -9,8 +9,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import scipy.linalg  # noqa: F401  it brings a BLAS of its own, which must be loaded before BLAS libraries are looked for
-
 _lock = threading.RLock()
 
 
@@ -28,4 +26,5 @@ def one_blas_thread() -> Iterator[None]:
 @cache
 def _controller() -> Any:
     """Looking for the loaded BLAS libraries takes milliseconds, so it happens once."""
+    import_module("scipy.linalg")  # brings a BLAS of its own, which must be loaded before
     return import_module("threadpoolctl").ThreadpoolController()  # it has no type hints
