@@ -21,7 +21,6 @@ from headstart.replay.runner import run_method
 Array = NDArray[np.float64]
 _EVALUATION = 12
 """An evaluation has a twelfth of a search."""
-_PARTS = ("best pipeline", "ensemble")
 
 
 @dataclass
@@ -39,7 +38,7 @@ class Fitted(MethodResults):
     """
 
     holds, rows = "the scores of fits on raw tables", "runs"
-    parts: ClassVar[tuple[str, ...]] = _PARTS
+    parts: ClassVar[tuple[str, ...]] = ("best pipeline", "ensemble")
     space: str
     seconds: float
     seeds: int
@@ -159,4 +158,4 @@ def fit_cell(optimizer: str, duels: LiveDuels, seconds: float, cell: tuple[RawTa
             model.set_params(time_budget=None, evaluations=max(tried, 1), ensemble=joined)
             model.fit(X.iloc[train], y[train], resume=True)
             scores.append(np.mean(model.predict(X.iloc[test]) == y[test]))
-    return {**dict(zip(_PARTS, rounded(np.array(scores)), strict=True)), "observed": tried}
+    return {**dict(zip(Fitted.parts, rounded(np.array(scores)), strict=True)), "observed": tried}
